@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The everyday commands. CMake and Ninja do the work, in build/<preset>.
+
+prefix  ?= /usr/local
+DESTDIR ?=
+JOBS    ?= $(shell nproc)
+
+.PHONY: all help setup demo test check asan tsan fuzz bench bench-train parity install clean
+.DEFAULT_GOAL := all
+
+all: dev ## build everything for development (build/dev)
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install missing Debian packages (needs root)
+	@scripts/setup
+
+# build/<preset>, configured once and brought up to date.
+.PHONY: dev release build-asan build-tsan
+dev release: setup
+	@scripts/build $@ $(JOBS)
+build-asan build-tsan: setup
+	@scripts/build $(@:build-%=%) $(JOBS)
+
+demo: release ## build and run the examples, in order
+	@scripts/demo build/release
+
+test: dev ## build and run all tests; results in build/test-report.tsv
+	@scripts/test dev $(JOBS)
+
+asan: build-asan ## the tests under the address and undefined-behaviour sanitizers
+	@scripts/test asan $(JOBS)
+
+tsan: build-tsan ## the tests under the thread sanitizer
+	@scripts/test tsan $(JOBS)
+
+fuzz: ## build the fuzz targets with clang (build/fuzz/fuzz)
+	@scripts/setup fuzz
+	@scripts/build fuzz $(JOBS)
+
+check: dev ## formatting, layers, sizes, headers, symbols, words
+	@scripts/setup check
+	@checks/run
+
+bench: release ## measure; results in build/bench
+	@scripts/bench kernels
+
+bench-train: release ## measure whole training steps; results in build/bench
+	@scripts/bench train
+
+parity: release ## compare numbers with PyTorch, in an environment of its own under build/
+	@scripts/parity
+
+install: release ## install into $(DESTDIR)$(prefix)
+	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(prefix)
+
+clean: ## remove build/
+	rm -rf build

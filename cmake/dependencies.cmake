@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the library stands on, gathered in one target: tutti_deps. Nothing of it shows in our headers.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
+
+# oneDNN's own package file is not in every distribution.
+find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+
+# The OpenMP flavour of OpenBLAS, by its own directory: oneDNN, our kernels and BLAS then share one
+# pool of threads. The plain name may lead to the pthread flavour, here and again at run time,
+# which is why installed libraries carry TUTTI_OPENBLAS_DIR in their run path.
+find_library(OPENBLAS_LIBRARY openblas REQUIRED PATH_SUFFIXES openblas-openmp
+             PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
+find_path(OPENBLAS_INCLUDE_DIR cblas.h REQUIRED
+          PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
+get_filename_component(TUTTI_OPENBLAS_DIR "${OPENBLAS_LIBRARY}" DIRECTORY)
+
+add_library(tutti_deps INTERFACE)
+target_include_directories(tutti_deps SYSTEM INTERFACE ${DNNL_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR})
+target_link_libraries(tutti_deps INTERFACE ${DNNL_LIBRARY} ${OPENBLAS_LIBRARY} PkgConfig::CJSON
+                      ZLIB::ZLIB OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m)
