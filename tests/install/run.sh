@@ -34,7 +34,7 @@ cmake --build out >/dev/null
 
 step "shared library name"
 [ "$(readlink "$tmp/prefix/lib/libtutti.so")" = libtutti.so.0 ]
-if [ -x "$build/bin/tutti" ]; then
+if [ -e "$tmp/prefix/bin/tutti" ]; then
     step "the command finds its library"
     "$tmp/prefix/bin/tutti" --version
 fi
