@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the harness share: the record a test leaves, options, results, reporters. */
+#ifndef TTI_TESTING_TESTING_H
+#define TTI_TESTING_TESTING_H
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "tutti/testing.h"
+
+/* What a test says about itself. It lies in memory shared with the runner, so it outlives a crash,
+ * and every process a test forks writes to the same one. */
+typedef struct tti_test_record {
+    atomic_int n_failures;
+    atomic_bool finished;  /* the test function returned or was ended by the harness */
+    atomic_bool seed_used;
+    char first[512];       /* the first failure, one line */
+    char note[512];        /* note, or reason of a skip */
+    char tmpdir[256];      /* "" until asked for */
+} tti_test_record;
+
+typedef struct tti_test_options {
+    const char **filters;
+    int n_filters;
+    const char **excludes;
+    int n_excludes;
+    const char *report;
+    const char *junit;
+    int jobs;
+    int repeat;
+    int durations;
+    double limit;          /* 0: each test's own */
+    uint64_t seed;
+    bool list, tap, no_fork, shuffle, fail_fast, verbose, hidden, help;
+    bool colour, progress; /* decided by the terminal */
+} tti_test_options;
+
+typedef enum tti_test_verdict { TTI_TEST_SKIP, TTI_TEST_PASS, TTI_TEST_FAIL } tti_test_verdict;
+
+/* One run of one test. */
+typedef struct tti_test_run {
+    const tt_test *test;
+    uint64_t seed;
+    bool done;
+    tti_test_verdict verdict;
+    double seconds;
+    char note[1024];
+    char *output;          /* what it printed; NULL when nothing is kept */
+} tti_test_run;
+
+typedef struct tti_test_totals {
+    int passed, failed, skipped;
+} tti_test_totals;
+
+/* registry.c */
+bool tti_test_collect(const tti_test_options *opt, const tt_test ***tests_p, int *n_p);
+bool tti_test_selected(const tt_test *t, const tti_test_options *opt);
+
+/* options.c. Returns -1 to go on, otherwise the exit code. */
+int tti_test_options_parse(tti_test_options *opt, int argc, char **argv);
+void tti_test_options_free(tti_test_options *opt);
+
+/* body.c: runs the test function in this process and returns its exit code. With `forked`, the
+ * process may be ended inside; otherwise it always returns. */
+int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, bool forked);
+
+/* record.c: the record of the test that is running in this process. */
+extern tti_test_record *tti_test_current;
+tti_test_record *tti_test_record_new(void);
+void tti_test_record_free(tti_test_record *r);
+void tti_test_remove_tree(const char *path);
+
+/* judge.c: verdict and note of a run from how its process ended (a waitpid status). */
+void tti_test_judge(tti_test_run *run, const tti_test_record *r, int wait_status, double limit,
+                    bool timed_out);
+double tti_test_limit(const tt_test *t, const tti_test_options *opt);
+
+/* runner.c: runs all, forked, several at a time. Returns 0 or the signal that interrupted it. */
+int tti_test_run_forked(tti_test_run *runs, int n_runs, const tti_test_options *opt);
+int tti_test_run_inline(tti_test_run *runs, int n_runs, const tti_test_options *opt);
+double tti_test_now(void);
+
+/* console.c */
+void tti_test_console_begin(const tti_test_options *opt, int n_runs);
+void tti_test_console_running(const tti_test_run *run);
+void tti_test_console_result(const tti_test_run *run);
+void tti_test_console_end(const tti_test_run *runs, int n_runs);
+tti_test_totals tti_test_count(const tti_test_run *runs, int n_runs);
+
+/* report.c. Each writes a whole file or nothing; false after printing why. */
+bool tti_test_write_tsv(const char *path, const tti_test_run *runs, int n_runs);
+bool tti_test_write_junit(const char *path, const tti_test_run *runs, int n_runs);
+
+#endif /* TTI_TESTING_TESTING_H */
