@@ -34,21 +34,20 @@ typedef struct tt_test {
     const char *suite;
     const char *name;
     tt_test_fn fn;
-    void *ctx;            /* passed to fn */
-    double limit;         /* seconds until it is killed; 0: 60, more under a sanitizer */
-    int slots;            /* how many of the --jobs it uses up; 0: 1 */
-    bool hidden;          /* runs only with --hidden: it fails, hangs or crashes on purpose */
-    const char *file;     /* where it is defined, if known */
+    void *ctx;        /* passed to fn */
+    double limit;     /* seconds until it is killed; 0: 60, more under a sanitizer */
+    int slots;        /* how many of the --jobs it uses up; 0: 1 */
+    bool hidden;      /* runs only with --hidden: it fails, hangs or crashes on purpose */
+    const char *file; /* where it is defined, if known */
     int line;
     struct tt_test *next; /* of the harness */
 } tt_test;
 
 /* TT_TEST(suite, name) { body }: both are words as C spells them. */
-#define TT_TEST(suite, name)                                                                       \
-    TT_TEST_DEFINE(suite##_T_##name, #suite, #name, 0, false)
+#define TT_TEST(suite, name) TT_TEST_DEFINE(suite##_T_##name, #suite, #name, 0, false)
 
 /* As TT_TEST, killed after `seconds` instead of the default limit. */
-#define TT_TEST_LIMIT(suite, name, seconds)                                                        \
+#define TT_TEST_LIMIT(suite, name, seconds) \
     TT_TEST_DEFINE(suite##_T_##name, #suite, #name, seconds, false)
 
 /* As TT_TEST for names that C cannot spell: suite and name are strings, `word` is any word that is
@@ -56,19 +55,19 @@ typedef struct tt_test {
 #define TT_TEST_NAMED(word, suite, name) TT_TEST_DEFINE(word, suite, name, 0, false)
 
 /* As TT_TEST_LIMIT for tests that misbehave on purpose; see tt_test.hidden. */
-#define TT_TEST_HIDDEN(suite, name, seconds)                                                       \
+#define TT_TEST_HIDDEN(suite, name, seconds) \
     TT_TEST_DEFINE(suite##_T_##name, #suite, #name, seconds, true)
 
 /* TT_TEST_TABLE(suite) { body }: the body runs once at the start of tt_test_main, before tests are
  * selected, and adds tests whose names are known only then: one per row of a table, one per file.
  * It has to be quick. Once per suite and file. */
-#define TT_TEST_TABLE(suite)                                                                       \
-    static void suite##_T_table(void);                                                             \
-    __attribute__((constructor)) static void suite##_T_table_register(void)                        \
-    {                                                                                              \
-        static tt_test_table table = {suite##_T_table, NULL};                                      \
-        tt_test_table_register(&table);                                                            \
-    }                                                                                              \
+#define TT_TEST_TABLE(suite)                                                \
+    static void suite##_T_table(void);                                      \
+    __attribute__((constructor)) static void suite##_T_table_register(void) \
+    {                                                                       \
+        static tt_test_table table = { suite##_T_table, NULL };             \
+        tt_test_table_register(&table);                                     \
+    }                                                                       \
     static void suite##_T_table(void)
 
 /* Adds a test that calls fn(ctx). The names are copied, ctx is not and must stay valid. Returns the
@@ -92,46 +91,46 @@ TT_API tt_test *tt_test_add(const char *suite, const char *name, tt_test_fn fn, 
 #define TT_CHECK_GE(a, b) TT_TEST_INT(a, b, #a " >= " #b, TT_TEST_GE)
 
 /* |a - b| <= tol; equal infinities hold, a NaN never does. */
-#define TT_CHECK_NEAR(a, b, tol)                                                                   \
+#define TT_CHECK_NEAR(a, b, tol) \
     tt_test_check_near(TT_TEST_HERE, #a " ~ " #b, (double)(a), (double)(b), (double)(tol))
 
 /* Equal strings; NULL equals only NULL. */
 #define TT_CHECK_STR(a, b) tt_test_check_str(TT_TEST_HERE, #a " is " #b, a, b)
 /* `needle` occurs in `haystack`; never holds for NULL. */
-#define TT_CHECK_CONTAINS(haystack, needle)                                                        \
+#define TT_CHECK_CONTAINS(haystack, needle) \
     tt_test_check_contains(TT_TEST_HERE, #haystack " contains " #needle, haystack, needle)
 /* `size` equal bytes; prints where they first differ. */
 #define TT_CHECK_MEM(a, b, size) tt_test_check_mem(TT_TEST_HERE, #a " is " #b, a, b, size)
 
-#define TT_CHECK_PTR(a, b)      tt_test_check_ptr(TT_TEST_HERE, #a " == " #b, a, b, true)
-#define TT_CHECK_NULL(p)        tt_test_check_ptr(TT_TEST_HERE, #p " is NULL", p, NULL, true)
-#define TT_CHECK_NOT_NULL(p)    tt_test_check_ptr(TT_TEST_HERE, #p " is not NULL", p, NULL, false)
+#define TT_CHECK_PTR(a, b) tt_test_check_ptr(TT_TEST_HERE, #a " == " #b, a, b, true)
+#define TT_CHECK_NULL(p) tt_test_check_ptr(TT_TEST_HERE, #p " is NULL", p, NULL, true)
+#define TT_CHECK_NOT_NULL(p) tt_test_check_ptr(TT_TEST_HERE, #p " is not NULL", p, NULL, false)
 
 /* The call succeeds; if not, its error is printed. */
 #define TT_CHECK_OK(call) tt_test_check_status(TT_TEST_HERE, #call, (int)(call), 0, NULL)
 /* The call fails with `code`; and, with _SAYS, the text of tt_last_error() contains `words`. */
-#define TT_CHECK_ERR(call, code)                                                                   \
+#define TT_CHECK_ERR(call, code) \
     tt_test_check_status(TT_TEST_HERE, #call, (int)(call), (int)(code), NULL)
-#define TT_CHECK_ERR_SAYS(call, code, words)                                                       \
+#define TT_CHECK_ERR_SAYS(call, code, words) \
     tt_test_check_status(TT_TEST_HERE, #call, (int)(call), (int)(code), words)
 
-#define TT_REQUIRE(cond)                 TT_TEST_MUST(TT_CHECK(cond))
-#define TT_REQUIRE_EQ(a, b)              TT_TEST_MUST(TT_CHECK_EQ(a, b))
-#define TT_REQUIRE_NE(a, b)              TT_TEST_MUST(TT_CHECK_NE(a, b))
-#define TT_REQUIRE_LT(a, b)              TT_TEST_MUST(TT_CHECK_LT(a, b))
-#define TT_REQUIRE_LE(a, b)              TT_TEST_MUST(TT_CHECK_LE(a, b))
-#define TT_REQUIRE_GT(a, b)              TT_TEST_MUST(TT_CHECK_GT(a, b))
-#define TT_REQUIRE_GE(a, b)              TT_TEST_MUST(TT_CHECK_GE(a, b))
-#define TT_REQUIRE_NEAR(a, b, tol)       TT_TEST_MUST(TT_CHECK_NEAR(a, b, tol))
-#define TT_REQUIRE_STR(a, b)             TT_TEST_MUST(TT_CHECK_STR(a, b))
-#define TT_REQUIRE_CONTAINS(h, n)        TT_TEST_MUST(TT_CHECK_CONTAINS(h, n))
-#define TT_REQUIRE_MEM(a, b, size)       TT_TEST_MUST(TT_CHECK_MEM(a, b, size))
-#define TT_REQUIRE_PTR(a, b)             TT_TEST_MUST(TT_CHECK_PTR(a, b))
-#define TT_REQUIRE_NULL(p)               TT_TEST_MUST(TT_CHECK_NULL(p))
-#define TT_REQUIRE_NOT_NULL(p)           TT_TEST_MUST(TT_CHECK_NOT_NULL(p))
-#define TT_REQUIRE_OK(call)              TT_TEST_MUST(TT_CHECK_OK(call))
-#define TT_REQUIRE_ERR(call, code)       TT_TEST_MUST(TT_CHECK_ERR(call, code))
-#define TT_REQUIRE_ERR_SAYS(call, c, w)  TT_TEST_MUST(TT_CHECK_ERR_SAYS(call, c, w))
+#define TT_REQUIRE(cond) TT_TEST_MUST(TT_CHECK(cond))
+#define TT_REQUIRE_EQ(a, b) TT_TEST_MUST(TT_CHECK_EQ(a, b))
+#define TT_REQUIRE_NE(a, b) TT_TEST_MUST(TT_CHECK_NE(a, b))
+#define TT_REQUIRE_LT(a, b) TT_TEST_MUST(TT_CHECK_LT(a, b))
+#define TT_REQUIRE_LE(a, b) TT_TEST_MUST(TT_CHECK_LE(a, b))
+#define TT_REQUIRE_GT(a, b) TT_TEST_MUST(TT_CHECK_GT(a, b))
+#define TT_REQUIRE_GE(a, b) TT_TEST_MUST(TT_CHECK_GE(a, b))
+#define TT_REQUIRE_NEAR(a, b, tol) TT_TEST_MUST(TT_CHECK_NEAR(a, b, tol))
+#define TT_REQUIRE_STR(a, b) TT_TEST_MUST(TT_CHECK_STR(a, b))
+#define TT_REQUIRE_CONTAINS(h, n) TT_TEST_MUST(TT_CHECK_CONTAINS(h, n))
+#define TT_REQUIRE_MEM(a, b, size) TT_TEST_MUST(TT_CHECK_MEM(a, b, size))
+#define TT_REQUIRE_PTR(a, b) TT_TEST_MUST(TT_CHECK_PTR(a, b))
+#define TT_REQUIRE_NULL(p) TT_TEST_MUST(TT_CHECK_NULL(p))
+#define TT_REQUIRE_NOT_NULL(p) TT_TEST_MUST(TT_CHECK_NOT_NULL(p))
+#define TT_REQUIRE_OK(call) TT_TEST_MUST(TT_CHECK_OK(call))
+#define TT_REQUIRE_ERR(call, code) TT_TEST_MUST(TT_CHECK_ERR(call, code))
+#define TT_REQUIRE_ERR_SAYS(call, c, w) TT_TEST_MUST(TT_CHECK_ERR_SAYS(call, c, w))
 
 /* TT_FAIL_TEST(format, ...): marks the test as failed, with these words, and goes on. */
 #define TT_FAIL_TEST(...) tt_test_fail(TT_TEST_HERE, __VA_ARGS__)
@@ -216,23 +215,23 @@ typedef struct tt_test_table {
     struct tt_test_table *next;
 } tt_test_table;
 
-#define TT_TEST_HERE     __FILE__, __LINE__
+#define TT_TEST_HERE __FILE__, __LINE__
 #define TT_TEST_MUST(ok) ((ok) ? (void)0 : tt_test_stop())
 
 /* 8 is how compilers classify floating-point types; an array of negative size does not compile. */
 #define TT_TEST_INTEGER(a) ((void)sizeof(char[__builtin_classify_type(a) == 8 ? -1 : 1]))
-#define TT_TEST_INT(a, b, expr, op)                                                                \
-    (TT_TEST_INTEGER(a), TT_TEST_INTEGER(b),                                                       \
+#define TT_TEST_INT(a, b, expr, op)          \
+    (TT_TEST_INTEGER(a), TT_TEST_INTEGER(b), \
      tt_test_check_int(TT_TEST_HERE, expr, (long long)(a), op, (long long)(b)))
 
-#define TT_TEST_DEFINE(id, suite_str, name_str, seconds, is_hidden)                                \
-    static void id(void *tt_test_ctx);                                                             \
-    __attribute__((constructor)) static void id##_register(void)                                   \
-    {                                                                                              \
-        static tt_test test = {suite_str, name_str, id, NULL, seconds, 0, is_hidden,               \
-                               __FILE__,  __LINE__, NULL};                                         \
-        tt_test_register(&test);                                                                   \
-    }                                                                                              \
+#define TT_TEST_DEFINE(id, suite_str, name_str, seconds, is_hidden)                \
+    static void id(void *tt_test_ctx);                                             \
+    __attribute__((constructor)) static void id##_register(void)                   \
+    {                                                                              \
+        static tt_test test = { suite_str, name_str,  id,       NULL,     seconds, \
+                                0,         is_hidden, __FILE__, __LINE__, NULL };  \
+        tt_test_register(&test);                                                   \
+    }                                                                              \
     static void id(void *tt_test_ctx __attribute__((unused)))
 
 TT_API void tt_test_register(tt_test *test);

@@ -34,7 +34,7 @@ extern void __gcov_dump(void) __attribute__((weak));
 void tt_test_at_leak_check(void (*fn)(void *ctx), void *ctx)
 {
     if (n_leak_hooks < MAX_LEAK_HOOKS)
-        leak_hooks[n_leak_hooks++] = (leak_hook){fn, ctx};
+        leak_hooks[n_leak_hooks++] = (leak_hook){ fn, ctx };
     else
         fprintf(stderr, "testing: more than %d leak hooks\n", MAX_LEAK_HOOKS);
 }

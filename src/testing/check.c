@@ -13,7 +13,7 @@ enum { MAX_PRINTED = 20 }; /* a check in a loop must not drown the first failure
 /* Paths as the compiler saw them, shortened to start at the last tests/, src/ or include/. */
 static const char *short_path(const char *file)
 {
-    static const char *const roots[] = {"/tests/", "/src/", "/include/", "/examples/"};
+    static const char *const roots[] = { "/tests/", "/src/", "/include/", "/examples/" };
 
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
         const char *at = strstr(file, roots[i]);
@@ -37,8 +37,7 @@ static void failed(const char *file, int line, const char *format, va_list args)
     }
     n = atomic_fetch_add(&r->n_failures, 1);
     if (n == 0)
-        snprintf(r->first, sizeof r->first, "%.100s:%d: %.380s", short_path(file), line,
-                 text);
+        snprintf(r->first, sizeof r->first, "%.100s:%d: %.380s", short_path(file), line, text);
     fflush(stdout);
     if (n < MAX_PRINTED)
         fprintf(stderr, "%s:%d: %s\n", short_path(file), line, text);
@@ -70,12 +69,18 @@ bool tt_test_check(const char *file, int line, const char *expr, bool held)
 static bool holds(long long a, tt_test_op op, long long b)
 {
     switch (op) {
-    case TT_TEST_EQ: return a == b;
-    case TT_TEST_NE: return a != b;
-    case TT_TEST_LT: return a < b;
-    case TT_TEST_LE: return a <= b;
-    case TT_TEST_GT: return a > b;
-    case TT_TEST_GE: return a >= b;
+    case TT_TEST_EQ:
+        return a == b;
+    case TT_TEST_NE:
+        return a != b;
+    case TT_TEST_LT:
+        return a < b;
+    case TT_TEST_LE:
+        return a <= b;
+    case TT_TEST_GT:
+        return a > b;
+    case TT_TEST_GE:
+        return a >= b;
     }
     return false;
 }

@@ -13,8 +13,8 @@ static struct {
     tti_test_totals totals;
 } console;
 
-static const char *const verdict_words[] = {"skip", "pass", "FAIL"};
-static const char *const verdict_colours[] = {"\033[33m", "\033[32m", "\033[1;31m"};
+static const char *const verdict_words[] = { "skip", "pass", "FAIL" };
+static const char *const verdict_colours[] = { "\033[33m", "\033[32m", "\033[1;31m" };
 
 static const char *colour(const char *code)
 {
@@ -36,7 +36,7 @@ static void count(tti_test_totals *totals, tti_test_verdict v)
 
 tti_test_totals tti_test_count(const tti_test_run *runs, int n_runs)
 {
-    tti_test_totals totals = {0, 0, 0};
+    tti_test_totals totals = { 0, 0, 0 };
 
     for (int i = 0; i < n_runs; i++) {
         if (runs[i].done)
@@ -50,7 +50,7 @@ void tti_test_console_begin(const tti_test_options *opt, int n_runs)
     console.opt = opt;
     console.n_runs = n_runs;
     console.n_done = 0;
-    console.totals = (tti_test_totals){0, 0, 0};
+    console.totals = (tti_test_totals){ 0, 0, 0 };
     if (opt->tap)
         printf("TAP version 13\n1..%d\n", n_runs);
     else if (opt->shuffle)

@@ -48,24 +48,24 @@ enum {
 };
 
 static const struct option long_options[] = {
-    {"filter", required_argument, NULL, OPT_FILTER},
-    {"exclude", required_argument, NULL, OPT_EXCLUDE},
-    {"list", no_argument, NULL, OPT_LIST},
-    {"jobs", required_argument, NULL, OPT_JOBS},
-    {"repeat", required_argument, NULL, OPT_REPEAT},
-    {"shuffle", no_argument, NULL, OPT_SHUFFLE},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"limit", required_argument, NULL, OPT_LIMIT},
-    {"fail-fast", no_argument, NULL, OPT_FAIL_FAST},
-    {"no-fork", no_argument, NULL, OPT_NO_FORK},
-    {"hidden", no_argument, NULL, OPT_HIDDEN},
-    {"verbose", no_argument, NULL, 'v'},
-    {"durations", required_argument, NULL, OPT_DURATIONS},
-    {"tap", no_argument, NULL, OPT_TAP},
-    {"report", required_argument, NULL, OPT_REPORT},
-    {"junit", required_argument, NULL, OPT_JUNIT},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    { "filter", required_argument, NULL, OPT_FILTER },
+    { "exclude", required_argument, NULL, OPT_EXCLUDE },
+    { "list", no_argument, NULL, OPT_LIST },
+    { "jobs", required_argument, NULL, OPT_JOBS },
+    { "repeat", required_argument, NULL, OPT_REPEAT },
+    { "shuffle", no_argument, NULL, OPT_SHUFFLE },
+    { "seed", required_argument, NULL, OPT_SEED },
+    { "limit", required_argument, NULL, OPT_LIMIT },
+    { "fail-fast", no_argument, NULL, OPT_FAIL_FAST },
+    { "no-fork", no_argument, NULL, OPT_NO_FORK },
+    { "hidden", no_argument, NULL, OPT_HIDDEN },
+    { "verbose", no_argument, NULL, 'v' },
+    { "durations", required_argument, NULL, OPT_DURATIONS },
+    { "tap", no_argument, NULL, OPT_TAP },
+    { "report", required_argument, NULL, OPT_REPORT },
+    { "junit", required_argument, NULL, OPT_JUNIT },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
 };
 
 static bool parse_count(const char *what, const char *text, int *value_p)
@@ -108,24 +108,54 @@ static bool parse_seconds(const char *what, const char *text, double *value_p)
 static bool take(tti_test_options *opt, int c, const char *arg)
 {
     switch (c) {
-    case OPT_FILTER: opt->filters[opt->n_filters++] = arg; return true;
-    case OPT_EXCLUDE: opt->excludes[opt->n_excludes++] = arg; return true;
-    case OPT_LIST: opt->list = true; return true;
-    case OPT_JOBS: return parse_count("--jobs", arg, &opt->jobs);
-    case OPT_REPEAT: return parse_count("--repeat", arg, &opt->repeat);
-    case OPT_SHUFFLE: opt->shuffle = true; return true;
-    case OPT_SEED: return parse_seed("--seed", arg, &opt->seed);
-    case OPT_LIMIT: return parse_seconds("--limit", arg, &opt->limit);
-    case OPT_FAIL_FAST: opt->fail_fast = true; return true;
-    case OPT_NO_FORK: opt->no_fork = true; return true;
-    case OPT_HIDDEN: opt->hidden = true; return true;
-    case OPT_DURATIONS: return parse_count("--durations", arg, &opt->durations);
-    case OPT_TAP: opt->tap = true; return true;
-    case OPT_REPORT: opt->report = arg; return true;
-    case OPT_JUNIT: opt->junit = arg; return true;
-    case 'v': opt->verbose = true; return true;
-    case 'h': opt->help = true; return true;
-    default: return false;
+    case OPT_FILTER:
+        opt->filters[opt->n_filters++] = arg;
+        return true;
+    case OPT_EXCLUDE:
+        opt->excludes[opt->n_excludes++] = arg;
+        return true;
+    case OPT_LIST:
+        opt->list = true;
+        return true;
+    case OPT_JOBS:
+        return parse_count("--jobs", arg, &opt->jobs);
+    case OPT_REPEAT:
+        return parse_count("--repeat", arg, &opt->repeat);
+    case OPT_SHUFFLE:
+        opt->shuffle = true;
+        return true;
+    case OPT_SEED:
+        return parse_seed("--seed", arg, &opt->seed);
+    case OPT_LIMIT:
+        return parse_seconds("--limit", arg, &opt->limit);
+    case OPT_FAIL_FAST:
+        opt->fail_fast = true;
+        return true;
+    case OPT_NO_FORK:
+        opt->no_fork = true;
+        return true;
+    case OPT_HIDDEN:
+        opt->hidden = true;
+        return true;
+    case OPT_DURATIONS:
+        return parse_count("--durations", arg, &opt->durations);
+    case OPT_TAP:
+        opt->tap = true;
+        return true;
+    case OPT_REPORT:
+        opt->report = arg;
+        return true;
+    case OPT_JUNIT:
+        opt->junit = arg;
+        return true;
+    case 'v':
+        opt->verbose = true;
+        return true;
+    case 'h':
+        opt->help = true;
+        return true;
+    default:
+        return false;
     }
 }
 

@@ -131,7 +131,7 @@ bool tti_test_collect(const tti_test_options *opt, const tt_test ***tests_p, int
         goto fail;
     }
     for (const tt_test *t = first_test; t != NULL; t = t->next, n++)
-        all[n] = (ranked){t, n};
+        all[n] = (ranked){ t, n };
     if (!names_are_unique(all))
         goto fail;
     qsort(all, (size_t)n_tests, sizeof *all, by_suite_then_order);

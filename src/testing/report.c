@@ -8,7 +8,7 @@
 
 #include "testing/testing.h"
 
-static const char *const verdict_words[] = {"skip", "pass", "fail"};
+static const char *const verdict_words[] = { "skip", "pass", "fail" };
 
 /* With --repeat a test has several runs; the report has one line for it. A run says more about the
  * test than another when it failed, or when the other was skipped. */
@@ -58,11 +58,21 @@ static void put_xml(FILE *f, const char *text)
         unsigned char c = (unsigned char)*text;
 
         switch (c) {
-        case '<': fputs("&lt;", f); break;
-        case '>': fputs("&gt;", f); break;
-        case '&': fputs("&amp;", f); break;
-        case '"': fputs("&quot;", f); break;
-        default: fputc(c < ' ' ? ' ' : c, f); break;
+        case '<':
+            fputs("&lt;", f);
+            break;
+        case '>':
+            fputs("&gt;", f);
+            break;
+        case '&':
+            fputs("&amp;", f);
+            break;
+        case '"':
+            fputs("&quot;", f);
+            break;
+        default:
+            fputc(c < ' ' ? ' ' : c, f);
+            break;
         }
     }
 }

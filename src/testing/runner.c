@@ -26,7 +26,7 @@ typedef struct child {
     tti_test_run *run;
     tti_test_record *record;
     pid_t pid;
-    int output;         /* a memory file: it cannot fill up and no one has to drain it */
+    int output; /* a memory file: it cannot fill up and no one has to drain it */
     double start;
     double limit;
     int slots;
@@ -36,12 +36,12 @@ typedef struct child {
 
 typedef struct runner {
     const tti_test_options *opt;
-    child *children;    /* the first n are running */
+    child *children; /* the first n are running */
     int n;
     int slots_used;
     int signal_fd;
     sigset_t old_mask;
-    int interrupted;    /* the signal, or 0 */
+    int interrupted; /* the signal, or 0 */
 } runner;
 
 double tti_test_now(void)
@@ -97,7 +97,7 @@ static void start(runner *r, tti_test_run *run)
     child *c = &r->children[r->n];
     pid_t runner_pid = getpid();
 
-    *c = (child){.run = run, .slots = slots_of(r, run->test)};
+    *c = (child){ .run = run, .slots = slots_of(r, run->test) };
     c->limit = tti_test_limit(run->test, r->opt);
     c->record = tti_test_record_new();
     c->output = memfd_create("test output", MFD_CLOEXEC);
@@ -218,7 +218,7 @@ static void read_signals(runner *r)
 
 static bool is_dead(pid_t pid)
 {
-    siginfo_t info = {0};
+    siginfo_t info = { 0 };
 
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
@@ -227,7 +227,7 @@ static bool is_dead(pid_t pid)
  * them failed. */
 static int wait_some(runner *r)
 {
-    struct pollfd p = {.fd = r->signal_fd, .events = POLLIN};
+    struct pollfd p = { .fd = r->signal_fd, .events = POLLIN };
     int n_failed = 0;
 
     poll(&p, 1, patience(r));
@@ -263,7 +263,7 @@ static bool runner_open(runner *r, const tti_test_options *opt)
 {
     sigset_t mask;
 
-    *r = (runner){.opt = opt, .signal_fd = -1};
+    *r = (runner){ .opt = opt, .signal_fd = -1 };
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
     sigaddset(&mask, SIGINT);

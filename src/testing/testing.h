@@ -12,11 +12,11 @@
  * and every process a test forks writes to the same one. */
 typedef struct tti_test_record {
     atomic_int n_failures;
-    atomic_bool finished;  /* the test function returned or was ended by the harness */
+    atomic_bool finished; /* the test function returned or was ended by the harness */
     atomic_bool seed_used;
-    char first[512];       /* the first failure, one line */
-    char note[512];        /* note, or reason of a skip */
-    char tmpdir[256];      /* "" until asked for */
+    char first[512];  /* the first failure, one line */
+    char note[512];   /* note, or reason of a skip */
+    char tmpdir[256]; /* "" until asked for */
 } tti_test_record;
 
 typedef struct tti_test_options {
@@ -29,7 +29,7 @@ typedef struct tti_test_options {
     int jobs;
     int repeat;
     int durations;
-    double limit;          /* 0: each test's own */
+    double limit; /* 0: each test's own */
     uint64_t seed;
     bool list, tap, no_fork, shuffle, fail_fast, verbose, hidden, help;
     bool colour, progress; /* decided by the terminal */
@@ -45,7 +45,7 @@ typedef struct tti_test_run {
     tti_test_verdict verdict;
     double seconds;
     char note[1024];
-    char *output;          /* what it printed; NULL when nothing is kept */
+    char *output; /* what it printed; NULL when nothing is kept */
 } tti_test_run;
 
 typedef struct tti_test_totals {
