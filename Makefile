@@ -5,7 +5,7 @@ prefix  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
-.PHONY: all help setup demo test check asan tsan fuzz bench bench-train parity install clean
+.PHONY: all help setup demo test check format asan tsan fuzz bench bench-train parity install clean
 .DEFAULT_GOAL := all
 
 all: dev ## build everything for development (build/dev)
@@ -42,6 +42,10 @@ fuzz: ## build the fuzz targets with clang (build/fuzz/fuzz)
 check: dev ## formatting, layers, sizes, headers, symbols, words
 	@scripts/setup check
 	@checks/run
+
+format: ## bring all C files into the form that `make check` wants
+	@scripts/setup check
+	@checks/check_format -i
 
 bench: release ## measure; results in build/bench
 	@scripts/bench kernels
