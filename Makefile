@@ -47,13 +47,16 @@ format: ## bring all C files into the form that `make check` wants
 	@scripts/setup check
 	@checks/check_format -i
 
-bench: release ## measure; results in build/bench
+bench: release ## measure, against PyTorch too; results in build/bench
+	@scripts/setup torch
 	@scripts/bench kernels
 
 bench-train: release ## measure whole training steps; results in build/bench
+	@scripts/setup torch
 	@scripts/bench train
 
 parity: release ## compare numbers with PyTorch, in an environment of its own under build/
+	@scripts/setup torch
 	@scripts/parity
 
 install: release ## install into $(DESTDIR)$(prefix)
