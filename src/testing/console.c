@@ -78,14 +78,23 @@ static void print_indented(const char *text, const char *prefix)
     }
 }
 
+/* A failed check has printed itself; a crash has not. */
+static bool said_already(const tti_test_run *run)
+{
+    return run->output != NULL && strstr(run->output, run->note) != NULL;
+}
+
 static void print_tap(const tti_test_run *run)
 {
-    printf("%sok %d - %s.%s%s%s\n", run->verdict == TTI_TEST_FAIL ? "not " : "", console.n_done,
-           run->test->suite, run->test->name, run->verdict == TTI_TEST_SKIP ? " # SKIP " : "",
-           run->verdict == TTI_TEST_SKIP ? run->note : "");
+    bool skipped = run->verdict == TTI_TEST_SKIP;
+    int n_reason = skipped ? (int)strcspn(run->note, "\n") : 0;
+
+    printf("%sok %d - %s.%s%s%.*s\n", run->verdict == TTI_TEST_FAIL ? "not " : "", console.n_done,
+           run->test->suite, run->test->name, skipped ? " # SKIP " : "", n_reason, run->note);
     if (run->verdict != TTI_TEST_FAIL)
         return;
-    print_indented(run->note, "# ");
+    if (!said_already(run))
+        print_indented(run->note, "# ");
     if (run->output != NULL)
         print_indented(run->output, "# ");
 }
@@ -96,12 +105,12 @@ static void print_result(const tti_test_run *run)
     printf("%s%s%s %s.%s (%.3f s)", colour(verdict_colours[run->verdict]),
            verdict_words[run->verdict], colour("\033[0m"), run->test->suite, run->test->name,
            run->seconds);
-    if (run->note[0] != '\0')
+    if (run->note[0] != '\0' && !said_already(run))
         printf(": %.*s", (int)strcspn(run->note, "\n"), run->note);
     putchar('\n');
     if (run->output != NULL)
         print_indented(run->output, "  | ");
-    if (run->verdict == TTI_TEST_FAIL && run->seed != 0)
+    if (run->verdict == TTI_TEST_FAIL && run->seed_used)
         printf("  again with: --filter '%s.%s' --seed %llu\n", run->test->suite, run->test->name,
                (unsigned long long)run->seed);
 }

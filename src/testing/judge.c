@@ -10,14 +10,18 @@
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));
 
+bool tti_test_sanitized(void)
+{
+    return __asan_init != NULL || __tsan_init != NULL;
+}
+
 double tti_test_limit(const tt_test *t, const tti_test_options *opt)
 {
-    bool sanitized = __asan_init != NULL || __tsan_init != NULL;
     double limit = t->limit > 0 ? t->limit : 60.0;
 
     if (opt->limit > 0)
         return opt->limit;
-    return sanitized ? 4.0 * limit : limit;
+    return tti_test_sanitized() ? 4.0 * limit : limit;
 }
 
 static void judge_signal(tti_test_run *run, int sig)

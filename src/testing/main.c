@@ -41,6 +41,7 @@ static tti_test_run *plan(const tti_test_options *opt, const tt_test *const *tes
         return NULL;
     for (int i = 0; i < n_runs; i++) {
         runs[i].test = tests[i % n_tests];
+        runs[i].order = i % n_tests;
         runs[i].seed = opt->seed + (uint64_t)(i / n_tests);
     }
     if (opt->shuffle)
@@ -65,9 +66,9 @@ static int run(const tti_test_options *opt, const tt_test *const *tests, int n_t
                                : tti_test_run_forked(runs, n_runs, opt);
     tti_test_console_end(runs, n_runs);
     if (opt->report != NULL)
-        written = tti_test_write_tsv(opt->report, runs, n_runs);
+        written = tti_test_write_tsv(opt->report, runs, n_runs, n_tests);
     if (opt->junit != NULL)
-        written = tti_test_write_junit(opt->junit, runs, n_runs) && written;
+        written = tti_test_write_junit(opt->junit, runs, n_runs, n_tests) && written;
     totals = tti_test_count(runs, n_runs);
     free(runs);
     if (interrupted != 0)

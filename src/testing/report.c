@@ -3,6 +3,7 @@
  * that no one ever reads half of one. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,40 +11,21 @@
 
 static const char *const verdict_words[] = { "skip", "pass", "fail" };
 
-/* With --repeat a test has several runs; the report has one line for it. A run says more about the
- * test than another when it failed, or when the other was skipped. */
-static const tti_test_run *worst(const tti_test_run *runs, int n_runs, int i)
+/* One run per test, in the order of the tests; NULL for those that did not run. With --repeat a test
+ * has several: a failure says more than a pass, a pass more than a skip. The caller frees it. */
+static const tti_test_run **worst_runs(const tti_test_run *runs, int n_runs, int n_tests)
 {
-    const tti_test_run *w = &runs[i];
+    const tti_test_run **worst = calloc((size_t)n_tests + 1, sizeof *worst);
 
-    for (int j = 0; j < n_runs; j++) {
-        const tti_test_run *o = &runs[j];
-
-        if (!o->done || o->test != w->test)
-            continue;
-        if (j < i)
-            return NULL; /* reported already */
-        if (o->verdict > w->verdict)
-            w = o;
-    }
-    return w;
-}
-
-/* The runs of a program without --repeat are all of different tests. */
-static const tti_test_run *reported(const tti_test_run *runs, int n_runs, int i, bool repeated)
-{
-    if (!runs[i].done)
+    if (worst == NULL)
         return NULL;
-    return repeated ? worst(runs, n_runs, i) : &runs[i];
-}
+    for (int i = 0; i < n_runs; i++) {
+        const tti_test_run **w = &worst[runs[i].order];
 
-static bool is_repeated(const tti_test_run *runs, int n_runs)
-{
-    for (int i = 1; i < n_runs; i++) {
-        if (runs[i].test == runs[0].test)
-            return true;
+        if (runs[i].done && (*w == NULL || runs[i].verdict > (*w)->verdict))
+            *w = &runs[i];
     }
-    return false;
+    return worst;
 }
 
 static void put_field(FILE *f, const char *text)
@@ -103,19 +85,6 @@ static void put_case(FILE *f, const tti_test_run *run)
     fputs("\"/></testcase>\n", f);
 }
 
-static void put_all(FILE *f, const tti_test_run *runs, int n_runs,
-                    void (*put)(FILE *f, const tti_test_run *run))
-{
-    bool repeated = is_repeated(runs, n_runs);
-
-    for (int i = 0; i < n_runs; i++) {
-        const tti_test_run *run = reported(runs, n_runs, i, repeated);
-
-        if (run != NULL)
-            put(f, run);
-    }
-}
-
 static FILE *open_beside(const char *path, char *beside, size_t size)
 {
     FILE *f = NULL;
@@ -140,29 +109,47 @@ static bool close_over(FILE *f, const char *beside, const char *path)
     return true;
 }
 
-bool tti_test_write_tsv(const char *path, const tti_test_run *runs, int n_runs)
+bool tti_test_write_tsv(const char *path, const tti_test_run *runs, int n_runs, int n_tests)
 {
+    const tti_test_run **worst = worst_runs(runs, n_runs, n_tests);
     char beside[4096];
-    FILE *f = open_beside(path, beside, sizeof beside);
+    FILE *f = worst != NULL ? open_beside(path, beside, sizeof beside) : NULL;
 
-    if (f == NULL)
-        return false;
-    put_all(f, runs, n_runs, put_tsv);
-    return close_over(f, beside, path);
+    for (int i = 0; f != NULL && i < n_tests; i++) {
+        if (worst[i] != NULL)
+            put_tsv(f, worst[i]);
+    }
+    free((void *)worst);
+    return f != NULL && close_over(f, beside, path);
 }
 
-bool tti_test_write_junit(const char *path, const tti_test_run *runs, int n_runs)
+static void put_head(FILE *f, const tti_test_run *const *worst, int n_tests)
 {
-    tti_test_totals t = tti_test_count(runs, n_runs);
-    char beside[4096];
-    FILE *f = open_beside(path, beside, sizeof beside);
+    int n[3] = { 0, 0, 0 };
 
-    if (f == NULL)
-        return false;
+    for (int i = 0; i < n_tests; i++) {
+        if (worst[i] != NULL)
+            n[worst[i]->verdict]++;
+    }
     fprintf(f, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     fprintf(f, "<testsuite name=\"tutti\" tests=\"%d\" failures=\"%d\" skipped=\"%d\">\n",
-            t.passed + t.failed + t.skipped, t.failed, t.skipped);
-    put_all(f, runs, n_runs, put_case);
-    fputs("</testsuite>\n", f);
-    return close_over(f, beside, path);
+            n[0] + n[1] + n[2], n[TTI_TEST_FAIL], n[TTI_TEST_SKIP]);
+}
+
+bool tti_test_write_junit(const char *path, const tti_test_run *runs, int n_runs, int n_tests)
+{
+    const tti_test_run **worst = worst_runs(runs, n_runs, n_tests);
+    char beside[4096];
+    FILE *f = worst != NULL ? open_beside(path, beside, sizeof beside) : NULL;
+
+    if (f != NULL)
+        put_head(f, worst, n_tests);
+    for (int i = 0; f != NULL && i < n_tests; i++) {
+        if (worst[i] != NULL)
+            put_case(f, worst[i]);
+    }
+    free((void *)worst);
+    if (f != NULL)
+        fputs("</testsuite>\n", f);
+    return f != NULL && close_over(f, beside, path);
 }

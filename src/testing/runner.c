@@ -21,6 +21,9 @@
 
 enum { MAX_OUTPUT = 64 << 20, SHOWN_OUTPUT = 256 << 10 };
 
+/* Seconds a child gets to print its stacks when its time is up. */
+static const double stack_time = 0.5;
+
 /* A child that is running. */
 typedef struct child {
     tti_test_run *run;
@@ -30,7 +33,7 @@ typedef struct child {
     double start;
     double limit;
     int slots;
-    bool timed_out;
+    bool timed_out; /* and has been asked for its stacks */
     bool too_loud;
 } child;
 
@@ -72,6 +75,8 @@ static void run_child(const runner *r, const child *c, pid_t runner_pid)
     for (int i = 0; i < r->n; i++)
         close(r->children[i].output);
     close(c->output);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that a crash loses nothing */
+    tti_test_stack_install(!tti_test_sanitized());
     _exit(tti_test_body(c->run->test, c->record, c->run->seed, true));
 }
 
@@ -159,11 +164,12 @@ static void finish(runner *r, int i)
     run->seconds = tti_test_now() - c.start;
     run->done = true;
     run->output = read_output(c.output);
+    if (c.timed_out || WIFSIGNALED(status))
+        run->output = tti_test_stack_resolve(run->output);
     tti_test_judge(run, c.record, status, c.limit, c.timed_out);
     if (c.too_loud)
         snprintf(run->note, sizeof run->note, "printed more than %d MB", MAX_OUTPUT >> 20);
-    if (!atomic_load(&c.record->seed_used))
-        run->seed = 0;
+    run->seed_used = atomic_load(&c.record->seed_used);
     tti_test_record_free(c.record);
     close(c.output);
     r->slots_used -= c.slots;
@@ -173,22 +179,19 @@ static void finish(runner *r, int i)
     run->output = NULL;
 }
 
-static void kill_overdue(runner *r)
+/* When time is up a child is asked for its stacks, and killed a little later. */
+static void check_limit(child *c, double now)
 {
-    double now = tti_test_now();
+    struct stat st;
 
-    for (int i = 0; i < r->n; i++) {
-        child *c = &r->children[i];
-        struct stat st;
-
-        if (now - c->start > c->limit)
-            c->timed_out = true;
-        else if (fstat(c->output, &st) == 0 && st.st_size > MAX_OUTPUT)
-            c->too_loud = true;
-        else
-            continue;
-        kill(-c->pid, SIGKILL);
+    if (!c->timed_out && now > c->start + c->limit) {
+        c->timed_out = true;
+        tti_test_stack_request(c->pid);
     }
+    if (fstat(c->output, &st) == 0 && st.st_size > MAX_OUTPUT)
+        c->too_loud = true;
+    if (c->too_loud || now > c->start + c->limit + stack_time)
+        kill(-c->pid, SIGKILL);
 }
 
 /* Milliseconds to sleep: until the next limit passes, but at most one second, so that a child which
@@ -198,7 +201,8 @@ static int patience(const runner *r)
     double now = tti_test_now(), wait = 1.0;
 
     for (int i = 0; i < r->n; i++) {
-        double left = r->children[i].start + r->children[i].limit - now;
+        const child *c = &r->children[i];
+        double left = c->start + c->limit + (c->timed_out ? stack_time : 0) - now;
 
         if (left < wait)
             wait = left;
@@ -232,7 +236,8 @@ static int wait_some(runner *r)
 
     poll(&p, 1, patience(r));
     read_signals(r);
-    kill_overdue(r);
+    for (int i = 0; i < r->n; i++)
+        check_limit(&r->children[i], tti_test_now());
     for (int i = r->n - 1; i >= 0; i--) {
         tti_test_run *run = r->children[i].run;
 
@@ -293,6 +298,7 @@ int tti_test_run_forked(tti_test_run *runs, int n_runs, const tti_test_options *
         runner_close(&r);
         return SIGABRT;
     }
+    tti_test_stack_prepare();
     while (r.interrupted == 0 && !(opt->fail_fast && n_failed > 0)) {
         while (next < n_runs && r.slots_used + slots_of(&r, runs[next].test) <= opt->jobs)
             start(&r, &runs[next++]);
@@ -322,8 +328,7 @@ int tti_test_run_inline(tti_test_run *runs, int n_runs, const tti_test_options *
                        false);
         run->seconds = tti_test_now() - start_time;
         run->done = true;
-        if (!atomic_load(&record->seed_used))
-            run->seed = 0;
+        run->seed_used = atomic_load(&record->seed_used);
         tti_test_record_free(record);
         tti_test_console_result(run);
         if (opt->fail_fast && run->verdict == TTI_TEST_FAIL)

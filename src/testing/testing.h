@@ -40,7 +40,9 @@ typedef enum tti_test_verdict { TTI_TEST_SKIP, TTI_TEST_PASS, TTI_TEST_FAIL } tt
 /* One run of one test. */
 typedef struct tti_test_run {
     const tt_test *test;
+    int order; /* of the test among those selected */
     uint64_t seed;
+    bool seed_used;
     bool done;
     tti_test_verdict verdict;
     double seconds;
@@ -64,6 +66,13 @@ void tti_test_options_free(tti_test_options *opt);
  * process may be ended inside; otherwise it always returns. */
 int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, bool forked);
 
+/* stack.c. In the child: handlers that print stacks. In the runner: ask all threads of a child for
+ * theirs, and replace addresses in what it printed (`text` is freed or returned). */
+void tti_test_stack_prepare(void);
+void tti_test_stack_install(bool crashes_too);
+void tti_test_stack_request(pid_t pid);
+char *tti_test_stack_resolve(char *text);
+
 /* record.c: the record of the test that is running in this process. */
 extern tti_test_record *tti_test_current;
 tti_test_record *tti_test_record_new(void);
@@ -73,6 +82,7 @@ void tti_test_remove_tree(const char *path);
 /* judge.c: verdict and note of a run from how its process ended (a waitpid status). */
 void tti_test_judge(tti_test_run *run, const tti_test_record *r, int wait_status, double limit,
                     bool timed_out);
+bool tti_test_sanitized(void);
 double tti_test_limit(const tt_test *t, const tti_test_options *opt);
 
 /* runner.c: runs all, forked, several at a time. Returns 0 or the signal that interrupted it. */
@@ -88,7 +98,7 @@ void tti_test_console_end(const tti_test_run *runs, int n_runs);
 tti_test_totals tti_test_count(const tti_test_run *runs, int n_runs);
 
 /* report.c. Each writes a whole file or nothing; false after printing why. */
-bool tti_test_write_tsv(const char *path, const tti_test_run *runs, int n_runs);
-bool tti_test_write_junit(const char *path, const tti_test_run *runs, int n_runs);
+bool tti_test_write_tsv(const char *path, const tti_test_run *runs, int n_runs, int n_tests);
+bool tti_test_write_junit(const char *path, const tti_test_run *runs, int n_runs, int n_tests);
 
 #endif /* TTI_TESTING_TESTING_H */
