@@ -142,8 +142,7 @@ TT_API tt_test *tt_test_add(const char *suite, const char *name, tt_test_fn fn, 
 /* Words for the note column of the report. The last note stays. */
 #define TT_NOTE(...) tt_test_note(__VA_ARGS__)
 
-/* Exit codes by which the process of a test says how it ended. TT_TEST_SKIP_NONE is the first of a
- * range: 72 to 89 all mean skipped, each with a reason of its own (tt_test_skip_reason). */
+/* Exit codes by which the process of a test says how it ended. 72 to 89 all mean skipped. */
 enum {
     TT_TEST_EXIT_PASS = 0,
     TT_TEST_EXIT_FAIL = 10,

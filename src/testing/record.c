@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared record of a running test, its temporary directory, and the words of skip codes. */
+#include <errno.h>
 #include <ftw.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,19 +74,30 @@ void tti_test_remove_tree(const char *path)
     nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-const char *tt_test_tmpdir(void)
+static bool make_tmpdir(tti_test_record *r)
 {
-    tti_test_record *r = tti_test_current;
     const char *base = getenv("TMPDIR");
     char path[sizeof r->tmpdir];
 
-    if (r->tmpdir[0] != '\0')
-        return r->tmpdir;
     snprintf(path, sizeof path, "%s/tutti-test-XXXXXX", base != NULL && *base ? base : "/tmp");
-    if (mkdtemp(path) == NULL) {
-        tt_test_fail(__FILE__, __LINE__, "cannot make a directory %s", path);
-        return NULL;
-    }
+    if (mkdtemp(path) == NULL)
+        return false;
     memcpy(r->tmpdir, path, sizeof path);
-    return r->tmpdir;
+    return true;
+}
+
+const char *tt_test_tmpdir(void)
+{
+    tti_test_record *r = tti_test_current;
+    bool made;
+
+    if (r == NULL)
+        return NULL;
+    while (atomic_flag_test_and_set(&r->making_tmpdir))
+        sched_yield();
+    made = r->tmpdir[0] != '\0' || make_tmpdir(r);
+    atomic_flag_clear(&r->making_tmpdir);
+    if (!made)
+        tt_test_fail(__FILE__, __LINE__, "cannot make a temporary directory: %s", strerror(errno));
+    return made ? r->tmpdir : NULL;
 }

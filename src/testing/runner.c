@@ -150,6 +150,15 @@ static char *read_output(int fd)
     return text;
 }
 
+/* A sanitizer ends the process its own way; its summary says more than the exit code. */
+static void note_summary(tti_test_run *run)
+{
+    const char *at = run->output != NULL ? strstr(run->output, "SUMMARY: ") : NULL;
+
+    if (at != NULL && run->verdict == TTI_TEST_FAIL)
+        snprintf(run->note, sizeof run->note, "%.*s", (int)strcspn(at, "\n"), at);
+}
+
 /* The child is dead but not yet reaped, so its process group is still its own: whatever it left
  * running goes with it. */
 static void finish(runner *r, int i)
@@ -167,6 +176,8 @@ static void finish(runner *r, int i)
     if (c.timed_out || WIFSIGNALED(status))
         run->output = tti_test_stack_resolve(run->output);
     tti_test_judge(run, c.record, status, c.limit, c.timed_out);
+    if (tti_test_sanitized())
+        note_summary(run);
     if (c.too_loud)
         snprintf(run->note, sizeof run->note, "printed more than %d MB", MAX_OUTPUT >> 20);
     run->seed_used = atomic_load(&c.record->seed_used);

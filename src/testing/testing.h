@@ -14,9 +14,10 @@ typedef struct tti_test_record {
     atomic_int n_failures;
     atomic_bool finished; /* the test function returned or was ended by the harness */
     atomic_bool seed_used;
-    char first[512];  /* the first failure, one line */
-    char note[512];   /* note, or reason of a skip */
-    char tmpdir[256]; /* "" until asked for */
+    atomic_flag making_tmpdir; /* held by whoever makes it */
+    char first[512];           /* the first failure, one line */
+    char note[512];            /* note, or reason of a skip */
+    char tmpdir[256];          /* "" until asked for */
 } tti_test_record;
 
 typedef struct tti_test_options {
