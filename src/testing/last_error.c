@@ -6,6 +6,7 @@
 #include "testing/last_error.h"
 
 extern const char *tt_last_error(void) __attribute__((weak));
+extern const char *tt_status_name(int status) __attribute__((weak));
 
 const char *tti_test_last_error(void)
 {
@@ -18,6 +19,8 @@ const char *tti_test_status_name(int status)
     static _Thread_local unsigned next;
     char *t = text[next++ % 8];
 
+    if (tt_status_name != NULL)
+        return tt_status_name(status);
     snprintf(t, sizeof text[0], "status %d", status);
     return t;
 }

@@ -292,6 +292,7 @@ TT_TEST(testing_harness, filters_select_by_suite_name_and_pattern)
                  "meta.passes\nmeta.skips\nmeta.skips_after_a_failure\n");
     TT_CHECK_STR(RUN("--list", "meta*.row ?", "--exclude", "*1")->text,
                  "meta table.row 0\nmeta table.row 2\n");
+    TT_CHECK_STR(RUN("--list", "meta name.a[b] / *")->text, "meta name.a[b] / *\n");
 }
 
 TT_TEST(testing_harness, selecting_nothing_is_an_error)
@@ -320,6 +321,15 @@ TT_TEST(testing_harness, repeats_count_as_runs_and_report_once)
     TT_CHECK_STR(last_line(o->text), "3 passed, 0 failed, 3 skipped\n");
     TT_REQUIRE_NOT_NULL(first);
     TT_CHECK_NULL(strstr(first + 1, "meta\tpasses\t"));
+}
+
+TT_TEST(testing_harness, one_failed_repetition_fails_the_test_in_the_report)
+{
+    const outcome *o = RUN("meta.fails_with_odd_seeds", "--seed", "10", "--repeat", "3");
+
+    TT_CHECK_EQ(o->code, 1);
+    TT_CHECK_STR(last_line(o->text), "2 passed, 1 failed, 0 skipped\n");
+    TT_CHECK_CONTAINS(o->report, "meta\tfails_with_odd_seeds\tfail\t");
 }
 
 TT_TEST(testing_harness, fail_fast_stops_at_the_first_failure)
