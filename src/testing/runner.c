@@ -154,9 +154,10 @@ static char *read_output(int fd)
 static void note_summary(tti_test_run *run)
 {
     const char *at = run->output != NULL ? strstr(run->output, "SUMMARY: ") : NULL;
+    size_t used = strlen(run->note);
 
     if (at != NULL && run->verdict == TTI_TEST_FAIL)
-        snprintf(run->note, sizeof run->note, "%.*s", (int)strcspn(at, "\n"), at);
+        snprintf(run->note + used, sizeof run->note - used, "; %.*s", (int)strcspn(at, "\n"), at);
 }
 
 /* The child is dead but not yet reaped, so its process group is still its own: whatever it left
