@@ -15,6 +15,7 @@ The C side repeats this bit for bit. For a name s (bytes) and an element index i
                                       multiply-add); no sum at all when shift is 0
     integer data modulo n = h % n
 """
+
 import numpy as np
 
 FNV_OFFSET = 0xCBF29CE484222325

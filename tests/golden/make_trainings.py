@@ -9,9 +9,9 @@ leaves room for another order of summation.
 
     scripts/torch-venv >/dev/null && build/torch-venv/bin/python tests/golden/make_trainings.py
 """
+
 import json
 import math
-import os
 import pathlib
 import sys
 
@@ -194,7 +194,9 @@ def make_batch(spec, number, dtype):
         if "modulo" in entry:
             value = torch.from_numpy(hashdata.integers(key, entry["shape"], entry["modulo"]))
         else:
-            value = torch.from_numpy(hashdata.uniform(key, entry["shape"], entry["scale"])).to(dtype)
+            value = torch.from_numpy(hashdata.uniform(key, entry["shape"], entry["scale"])).to(
+                dtype
+            )
         batch[entry["name"]] = value
     return batch
 
@@ -306,7 +308,8 @@ def main():
         d = result["drift"]
         print(
             f"{spec['name']}: loss {result['losses'][0]:.4f} -> {result['losses'][-1]:.4f}, "
-            f"drift {d['loss']:.1e} {d['state']:.1e} ({d['state_name']}), {os.path.getsize(path)} bytes"
+            f"drift {d['loss']:.1e} {d['state']:.1e} ({d['state_name']}), "
+            f"{path.stat().st_size} bytes"
         )
 
 

@@ -4,6 +4,7 @@
 Parameter names and their order are PyTorch's (named_parameters). Each model has
 loss(batch) -> scalar, where batch maps an input's name to its tensor.
 """
+
 import torch
 from torch import nn
 from torch.nn import functional as F
