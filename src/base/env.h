@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every TUTTI_ variable is a row of env.def; nothing else calls getenv. */
+#ifndef TTI_BASE_ENV_H
+#define TTI_BASE_ENV_H
+
+#include "tutti/base.h"
+
+typedef enum tti_env {
+#define X(name, fallback, help) TTI_ENV_##name,
+#include "base/env.def"
+#undef X
+    TTI_ENV_COUNT
+} tti_env;
+
+/* The variable's text, or NULL when unset or empty. */
+const char *tti_env_get(tti_env var);
+
+/* Its value as a whole number in [lo, hi], or `fallback` when unset; a value that is no such
+ * number is a warning and the fallback. */
+long long tti_env_int(tti_env var, long long lo, long long hi, long long fallback);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* malloc with a cause when it fails, and a countdown that makes the n-th call of a thread fail. */
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static _Thread_local uint64_t countdown; /* 0: off */
+static _Thread_local uint64_t counted;
+
+uint64_t tt_debug_fail_alloc(uint64_t n)
+{
+    uint64_t was = counted;
+
+    countdown = n;
+    counted   = 0;
+    return was;
+}
+
+bool tti_alloc_should_fail(void)
+{
+    counted++;
+    return tt_unlikely(countdown != 0) && --countdown == 0;
+}
+
+static void *no_memory(size_t bytes)
+{
+    return TT_FAIL_NULL(TT_ERR_NOMEM, "out of memory: %zu bytes wanted", bytes);
+}
+
+void *tti_malloc(size_t bytes)
+{
+    void *p = tti_alloc_should_fail() ? NULL : malloc(bytes != 0 ? bytes : 1);
+
+    return tt_likely(p != NULL) ? p : no_memory(bytes);
+}
+
+void *tti_calloc(size_t n, size_t size)
+{
+    void *p = tti_alloc_should_fail() ? NULL : calloc(n != 0 ? n : 1, size != 0 ? size : 1);
+
+    return tt_likely(p != NULL) ? p : no_memory(n * size);
+}
+
+void *tti_realloc(void *old, size_t bytes)
+{
+    void *p = tti_alloc_should_fail() ? NULL : realloc(old, bytes != 0 ? bytes : 1);
+
+    return tt_likely(p != NULL) ? p : no_memory(bytes);
+}
+
+char *tti_strdup(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    char  *p = tti_malloc(n);
+
+    return p != NULL ? memcpy(p, s, n) : NULL;
+}
+
+void tti_mfree(void *p)
+{
+    free(p);
+}
+
+tt_status tti_vec_reserve(void **items_p, size_t *cap, size_t n, size_t size)
+{
+    size_t wanted = *cap != 0 ? *cap : 8;
+    void  *items;
+
+    if (n <= *cap)
+        return TT_OK;
+    while (wanted < n)
+        wanted *= 2;
+    items = tti_realloc(*items_p, wanted * size);
+    if (items == NULL)
+        return TT_ERR_NOMEM;
+    *items_p = items;
+    *cap     = wanted;
+    return TT_OK;
+}

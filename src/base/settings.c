@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Process-wide settings: how many threads operators use, and the deterministic mode. */
+#include "base/settings.h"
+
+#include <omp.h>
+#include <stdatomic.h>
+
+#include "base/env.h"
+#include "base/status.h"
+
+static atomic_int  n_threads; /* 0: not decided yet */
+static atomic_bool deterministic;
+
+int tt_get_num_threads(void)
+{
+    int n = atomic_load_explicit(&n_threads, memory_order_relaxed);
+
+    if (tt_likely(n != 0))
+        return n;
+    n = (int)tti_env_int(TTI_ENV_NUM_THREADS, 1, 1024, omp_get_max_threads());
+    atomic_store_explicit(&n_threads, n, memory_order_relaxed);
+    omp_set_num_threads(n);
+    return n;
+}
+
+tt_status tt_set_num_threads(int n)
+{
+    if (n < 1 || n > 1024)
+        return TT_FAIL(TT_ERR_INVALID, "threads: expected 1 to 1024, got %d", n);
+    atomic_store_explicit(&n_threads, n, memory_order_relaxed);
+    omp_set_num_threads(n);
+    return TT_OK;
+}
+
+int tti_threads_for(int64_t work, int64_t grain)
+{
+    int64_t chunks = work / grain;
+    int     most   = tt_get_num_threads();
+
+    if (chunks <= 1 || most == 1 || omp_in_parallel())
+        return 1;
+    return chunks < most ? (int)chunks : most;
+}
+
+void tt_set_deterministic(bool on)
+{
+    atomic_store(&deterministic, on);
+}
+
+bool tt_is_deterministic(void)
+{
+    return atomic_load(&deterministic);
+}
