@@ -80,7 +80,7 @@ TT_API tt_scope tt_scope_open(void);
 TT_API void     tt_scope_close(tt_scope *s);
 /* Close the scope but hand `t` to the one around it; returns `t`. */
 TT_API tt_tensor *tt_scope_close_keep(tt_scope *s, tt_tensor *t);
-/* How many tensors the innermost scope of this thread owns. */
+/* How many tensors all scopes of this thread own together. */
 TT_API size_t tt_scope_count(void);
 
 /* A block whose tensors end with it. `return`, `goto` and `break` out of it close the scope too;

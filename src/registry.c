@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows: which devices, kernels and backends this build has. Order is preference. */
+#include "device/driver.h"
+#include "graph/graph.h"
+#include "ops/kernels.h"
+
+const tti_driver *const tti_drivers[] = {
+    &tti_driver_cpu,
+    NULL,
+};
+
+const tti_kernels *const tti_kernel_rows[] = {
+    [TT_DEVICE_CPU] = &tti_kernels_cpu,
+};
+const int tti_n_kernel_rows = (int)(sizeof tti_kernel_rows / sizeof tti_kernel_rows[0]);
+
+void (*const tti_drop_graph)(tt_tensor *t) = tti_graph_drop;

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scopes: each thread has one growing list of the tensors it owns; a scope is a mark in it. Closing
+ * a scope frees down to its mark. Tensors made outside of any scope stay until the thread ends or
+ * tt_scope_close of a scope with mark 0; many of them are worth a warning. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "tensor/tensor.h"
+
+#define WARN_AT 100000
+
+typedef struct scope_stack {
+    tt_tensor **items;
+    size_t      n, cap;
+    int         depth;
+    bool        warned, registered;
+} scope_stack;
+
+static _Thread_local scope_stack mine;
+
+static pthread_key_t  exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void free_down_to(size_t mark)
+{
+    while (mine.n > mark)
+        tt_tensor_free(mine.items[--mine.n]);
+}
+
+static void thread_exit(void *unused)
+{
+    (void)unused;
+    free_down_to(0);
+    tti_mfree(mine.items);
+    mine = (scope_stack){ 0 };
+}
+
+static void make_exit_key(void)
+{
+    pthread_key_create(&exit_key, thread_exit);
+}
+
+static bool grow(void)
+{
+    if (!mine.registered) {
+        pthread_once(&exit_once, make_exit_key);
+        pthread_setspecific(exit_key, &mine);
+        mine.registered = true;
+    }
+    return tti_vec_reserve((void **)&mine.items, &mine.cap, mine.n + 1, sizeof *mine.items) ==
+           TT_OK;
+}
+
+tt_tensor *tti_scope_add(tt_tensor *t)
+{
+    if (t == NULL)
+        return NULL;
+    if (tt_unlikely(mine.n == mine.cap) && !grow()) {
+        tt_tensor_free(t);
+        return NULL;
+    }
+    mine.items[mine.n++] = t;
+    if (tt_unlikely(mine.depth == 0 && mine.n >= WARN_AT && !mine.warned)) {
+        mine.warned = true;
+        tt_warn("scope", "%zu tensors were made outside of any scope and are kept until the thread "
+                         "ends; put TT_SCOPE { } around the loop that makes them",
+                mine.n);
+    }
+    return t;
+}
+
+tt_scope tt_scope_open(void)
+{
+    mine.depth++;
+    return (tt_scope){ .mark = mine.n, .open = true };
+}
+
+void tt_scope_close(tt_scope *s)
+{
+    if (!s->open)
+        return;
+    s->open = false;
+    mine.depth--;
+    free_down_to(s->mark);
+}
+
+tt_tensor *tt_scope_close_keep(tt_scope *s, tt_tensor *t)
+{
+    if (!s->open)
+        return t;
+    tt_tensor_retain(t);
+    tt_scope_close(s);
+    return tti_scope_add(t);
+}
+
+size_t tt_scope_count(void)
+{
+    return mine.n;
+}

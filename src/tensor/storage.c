@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Storages: one block of memory on one device, shared by the tensors that view it. */
+#include "tensor/tensor.h"
+
+tt_storage *tti_storage_new(size_t bytes, tt_device device)
+{
+    const tti_driver *drv = tti_driver_of(device);
+    tt_storage       *s;
+
+    if (drv == NULL)
+        return NULL;
+    s = tti_malloc(sizeof *s);
+    if (s == NULL)
+        return NULL;
+    *s = (tt_storage){ .device = device, .driver = drv, .bytes = bytes != 0 ? bytes : 1 };
+    atomic_init(&s->refs, 1);
+    s->data = drv->alloc(device.index, s->bytes);
+    if (s->data == NULL) {
+        tti_mfree(s);
+        return NULL;
+    }
+    return s;
+}
+
+tt_storage *tti_storage_retain(tt_storage *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void tti_storage_free(tt_storage *s)
+{
+    tti_blocked *b;
+
+    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    b = atomic_load_explicit(&s->blocked, memory_order_relaxed);
+    if (b != NULL)
+        b->free(b);
+    if (s->release != NULL)
+        s->release(s->release_ctx, s->data);
+    else if (s->driver != NULL)
+        s->driver->free(s->device.index, s->data, s->bytes);
+    tti_mfree(s);
+}
+
+tt_status tti_plain(const tt_tensor *t)
+{
+    tti_blocked *b;
+
+    if (t->storage == NULL)
+        return TT_OK;
+    b = atomic_load_explicit(&t->storage->blocked, memory_order_acquire);
+    return tt_likely(b == NULL) ? TT_OK : b->unblock(t->storage);
+}
