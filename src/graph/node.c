@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes of the graph: one allocation each, holding edges, results' shapes, saved tensors and the
+ * operator's attributes. */
+#include <string.h>
+
+#include "graph/graph.h"
+#include "tensor/shape.h"
+
+_Thread_local tt_grad_mode tti_grad_mode = TT_GRAD_ON;
+
+static _Thread_local uint64_t  next_seq;
+static _Thread_local tti_node *dead_list; /* nodes waiting to be freed by the outermost call */
+static _Thread_local bool      freeing;
+
+static size_t round16(size_t n)
+{
+    return (n + 15) & ~(size_t)15;
+}
+
+tti_node *tti_node_new(const tti_op *op, int n_in, int n_out, int n_saved, size_t attrs_bytes)
+{
+    size_t    at_edges = round16(sizeof(tti_node));
+    size_t    at_saved = at_edges + round16((size_t)n_in * sizeof(tti_edge));
+    size_t    at_outs  = at_saved + round16((size_t)n_saved * sizeof(tti_saved));
+    size_t    at_attrs = at_outs + round16((size_t)n_out * sizeof(tti_out_meta));
+    char     *mem      = tti_malloc(at_attrs + round16(attrs_bytes));
+    tti_node *n        = (tti_node *)(void *)mem;
+
+    if (n == NULL)
+        return NULL;
+    memset(mem, 0, at_attrs + round16(attrs_bytes));
+    atomic_init(&n->refs, 1);
+    n->op      = op;
+    n->n_in    = (uint16_t)n_in;
+    n->n_out   = (uint16_t)n_out;
+    n->n_saved = (uint16_t)n_saved;
+    n->seq     = next_seq++;
+    n->edges   = (tti_edge *)(void *)(mem + at_edges);
+    n->saved   = (tti_saved *)(void *)(mem + at_saved);
+    n->outs    = (tti_out_meta *)(void *)(mem + at_outs);
+    n->attrs   = mem + at_attrs;
+    return n;
+}
+
+tti_node *tti_node_retain(tti_node *n)
+{
+    atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
+    return n;
+}
+
+void tti_node_release(tti_node *n)
+{
+    for (int i = 0; i < n->n_saved; i++) {
+        tt_tensor *t  = n->saved[i].t;
+        n->saved[i].t = NULL;
+        tt_tensor_free(t);
+    }
+    n->released = true;
+}
+
+static void node_destroy(tti_node *n)
+{
+    tti_node_release(n);
+    tti_hooks_free(&n->hooks);
+    if (n->attrs_free != NULL)
+        n->attrs_free(n->attrs);
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->edges[i].node != NULL)
+            tti_node_free(n->edges[i].node);
+        tt_tensor_free(n->edges[i].leaf);
+    }
+    tti_mfree(n);
+}
+
+/* A chain of nodes can be millions long; the outermost call frees them in a loop, those inside only
+ * queue what they drop. */
+void tti_node_free(tti_node *n)
+{
+    if (n == NULL || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    n->next_dead = dead_list;
+    dead_list    = n;
+    if (freeing)
+        return;
+    freeing = true;
+    while (dead_list != NULL) {
+        tti_node *dead = dead_list;
+
+        dead_list = dead->next_dead;
+        node_destroy(dead);
+    }
+    freeing = false;
+}
+
+void tti_node_set_edge(tti_node *n, int i, tt_tensor *in)
+{
+    if (!tti_wants_grad(in))
+        return;
+    if (in->grad_fn != NULL)
+        n->edges[i] =
+            (tti_edge){ .node = tti_node_retain(in->grad_fn), .out_nr = in->out_nr };
+    else
+        n->edges[i] = (tti_edge){ .leaf = tt_tensor_retain(in) };
+}
+
+void tti_node_set_out(tti_node *n, int out_nr, tt_tensor *out)
+{
+    tti_out_meta *m = &n->outs[out_nr];
+
+    m->device = out->device;
+    m->dtype  = out->dtype;
+    m->n_dims = out->n_dims;
+    for (int i = 0; i < out->n_dims; i++)
+        m->dims[i] = out->dims[i];
+    if (out->grad_fn != NULL) /* in place: the old history is an edge of n now */
+        tti_node_free(out->grad_fn);
+    out->grad_fn = tti_node_retain(n);
+    out->out_nr  = (uint32_t)out_nr;
+    out->flags |= TTI_REQUIRES_GRAD;
+}
+
+tt_status tti_node_save(tti_node *n, int i, tt_tensor *t)
+{
+    tti_saved *s = &n->saved[i];
+
+    if (t == NULL)
+        return TT_OK;
+    s->version = tti_version(t);
+    if (t->grad_fn != n) {
+        s->t = tt_tensor_retain(t);
+        return TT_OK;
+    }
+    s->own_result = true;
+    s->out_nr     = t->out_nr;
+    s->t          = tt_tensor_retain(tti_alias(t));
+    return s->t != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+/* A result of this node, back in the graph, so that derivatives of derivatives pass through it. */
+static tt_tensor *reattach(tti_node *n, const tti_saved *s)
+{
+    tt_tensor *t = tti_alias(s->t);
+
+    if (t == NULL)
+        return NULL;
+    t->grad_fn = tti_node_retain(n);
+    t->out_nr  = s->out_nr;
+    t->flags |= TTI_REQUIRES_GRAD;
+    return t;
+}
+
+tt_tensor *tti_saved_get(tti_node *n, int i)
+{
+    const tti_saved *s = &n->saved[i];
+
+    if (n->released)
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "backward: the saved tensors of \"%s\" were released by an earlier "
+                            "backward; pass retain_graph to the first one",
+                            n->op->name);
+    if (s->t == NULL)
+        return NULL;
+    if (tt_unlikely(tti_version(s->t) != s->version))
+        return TT_FAIL_NULL(
+            TT_ERR_INVALID,
+            "backward: a %s tensor of shape %s that \"%s\" saved was modified in place: expected "
+            "version %llu, got %llu",
+            tt_dtype_name((tt_dtype)s->t->dtype), TTI_SHAPE_OF(s->t), n->op->name,
+            (unsigned long long)s->version, (unsigned long long)tti_version(s->t));
+    if (s->own_result && tti_grad_mode == TT_GRAD_ON)
+        return reattach(n, s);
+    return s->t;
+}

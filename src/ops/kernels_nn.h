@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels of neural networks. Contiguous tensors of one floating type (float32, float64, float16,
+ * bfloat16; half types compute in float32) unless said otherwise. */
+#ifndef TTI_OPS_KERNELS_NN_H
+#define TTI_OPS_KERNELS_NN_H
+
+#include "tensor/tensor.h"
+
+/* Sizes of a convolution over up to two spatial dimensions (1-D ones have height 1). */
+typedef struct tti_conv {
+    int64_t n, c, h, w;    /* input */
+    int64_t oc, oh, ow;    /* output */
+    int64_t kh, kw;
+    int64_t stride[2], pad[2], dilation[2];
+    int64_t groups;
+} tti_conv;
+
+typedef struct tti_pool {
+    int64_t n, c, h, w, oh, ow; /* n * c planes */
+    int64_t kernel[2], stride[2], pad[2], dilation[2];
+    int64_t divisor; /* average: 0: by count */
+    bool    exclude_pad;
+} tti_pool;
+
+typedef struct tti_attention {
+    int64_t          batch, heads;      /* leading sizes, flattened */
+    int64_t          len_q, len_k, dim_qk, dim_v;
+    double           scale;
+    bool             causal;
+    const tt_tensor *mask; /* NULL, or float of q's type with sizes [batch or 1, heads or 1, len_q or 1, len_k] and any strides */
+    double           dropout_p;
+    uint64_t         seed, offset; /* of the dropout's random numbers */
+} tti_attention;
+
+typedef struct tti_nn_kernels {
+    /* x seen as [outer, n, inner], over n. */
+    tt_status (*softmax)(tt_tensor *y, const tt_tensor *x, int64_t n, int64_t inner, bool log);
+    tt_status (*softmax_grad)(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *y, int64_t n,
+                              int64_t inner, bool log);
+    /* Fused log-softmax + negative log-likelihood over rows of x [rows, classes]; target int64
+     * [rows], -1 where ignored (operators map ignore_index). losses [rows] (0 where ignored), and the
+     * log-sum-exp of each row for the gradient. weight NULL or [classes]. */
+    tt_status (*cross_entropy)(tt_tensor *losses, tt_tensor *lse, const tt_tensor *x,
+                               const tt_tensor *target, const tt_tensor *weight);
+    /* dx[r, j] = scale[r] * w[t] * (softmax(x)[r, j] - [j == t]) */
+    tt_status (*cross_entropy_grad)(tt_tensor *dx, const tt_tensor *x, const tt_tensor *lse,
+                                    const tt_tensor *target, const tt_tensor *weight,
+                                    const tt_tensor *scale);
+    /* Rows of x [rows, n]: y = (x - mean) * rstd * w + b; rms: mean 0. mean and rstd [rows]; mean,
+     * w and b may be NULL. */
+    tt_status (*layer_norm)(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, const tt_tensor *x,
+                            const tt_tensor *w, const tt_tensor *b, double eps);
+    tt_status (*layer_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
+                                 const tt_tensor *x, const tt_tensor *w, const tt_tensor *mean_rstd[2]);
+    /* x [n, c, inner...]: statistics per channel. */
+    tt_status (*batch_norm_stats)(tt_tensor *mean, tt_tensor *var, const tt_tensor *x);
+    tt_status (*batch_norm_apply)(tt_tensor *y, const tt_tensor *x, const tt_tensor *mean,
+                                  const tt_tensor *rstd, const tt_tensor *w, const tt_tensor *b);
+    tt_status (*batch_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
+                                 const tt_tensor *x, const tt_tensor *w,
+                                 const tt_tensor *mean_rstd[2]);
+
+    tt_status (*conv)(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
+                      const tti_conv *c);
+    tt_status (*conv_grad_input)(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
+                                 const tti_conv *c);
+    tt_status (*conv_grad_weight)(tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
+                                  const tt_tensor *x, const tti_conv *c);
+
+    tt_status (*max_pool)(tt_tensor *y, tt_tensor *indices, const tt_tensor *x, const tti_pool *p);
+    tt_status (*avg_pool)(tt_tensor *y, const tt_tensor *x, const tti_pool *p);
+    tt_status (*avg_pool_grad)(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
+    tt_status (*adaptive_pool)(tt_tensor *y, tt_tensor *indices /* NULL: average */,
+                               const tt_tensor *x, const tti_pool *p);
+    tt_status (*adaptive_avg_pool_grad)(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
+    /* dx[plane, indices[plane, i]] += dy[plane, i]: gradient of both max pools */
+    tt_status (*max_pool_grad)(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *indices);
+
+    /* bags: index int64 [n], offsets int64 [bags + 1]; mode as tt_bag_mode; counts int64 [bags];
+     * argmax int64 [bags, dim] for max, else NULL. */
+    tt_status (*embedding_bag)(tt_tensor *out, tt_tensor *counts, tt_tensor *argmax,
+                               const tt_tensor *weight, const tt_tensor *index,
+                               const tt_tensor *offsets, const void *opt);
+
+    /* q [B, H, Lq, E], k [B, H, Lk, E], v [B, H, Lk, V] with any strides over the first three
+     * dimensions and unit inner stride; lse [B, H, Lq] float32. */
+    tt_status (*attention)(tt_tensor *out, tt_tensor *lse, const tt_tensor *qkv[3],
+                           const tti_attention *a);
+    tt_status (*attention_grad)(tt_tensor *dqkv[3], const tt_tensor *dout, const tt_tensor *qkv[3],
+                                const tt_tensor *out, const tt_tensor *lse,
+                                const tti_attention *a);
+
+    /* y = keep ? x * scale : 0 with keep from Philox; the same call with dy gives dx. */
+    tt_status (*dropout)(tt_tensor *y, const tt_tensor *x, double p, uint64_t seed,
+                         uint64_t offset);
+} tti_nn_kernels;
+
+#endif
