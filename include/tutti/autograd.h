@@ -19,9 +19,9 @@ extern "C" {
 
 /* Ask for gradients of this leaf; returns t. Only floating and complex tensors can have one. */
 TT_API tt_tensor *tt_require_grad(tt_tensor *t);
-TT_API tt_status  tt_set_requires_grad(tt_tensor *t, bool on); /* fails on non-leaves */
-TT_API bool       tt_requires_grad(const tt_tensor *t);
-TT_API bool       tt_is_leaf(const tt_tensor *t);
+TT_API tt_status tt_set_requires_grad(tt_tensor *t, bool on); /* fails on non-leaves */
+TT_API bool tt_requires_grad(const tt_tensor *t);
+TT_API bool tt_is_leaf(const tt_tensor *t);
 /* The name of the operator that made it ("mul"), or NULL for leaves. */
 TT_API const char *tt_grad_fn_name(const tt_tensor *t);
 
@@ -38,11 +38,11 @@ TT_API tt_tensor *tt_detach(tt_tensor *t);
 /* ---- backward -------------------------------------------------------------------------- */
 
 typedef struct tt_backward_options {
-    tt_tensor *gradient;    /* of the result; NULL: 1, for results with one element */
-    bool       retain_graph; /* keep saved tensors for another backward; create_graph implies it */
-    bool       create_graph; /* make the gradients differentiable */
+    tt_tensor *gradient;      /* of the result; NULL: 1, for results with one element */
+    bool retain_graph;        /* keep saved tensors for another backward; create_graph implies it */
+    bool create_graph;        /* make the gradients differentiable */
     tt_tensor *const *inputs; /* accumulate only into these leaves; NULL: all */
-    int               n_inputs;
+    int n_inputs;
 } tt_backward_options;
 
 TT_API tt_status tt_backward(tt_tensor *t);
@@ -53,9 +53,9 @@ TT_API tt_status tt_backward_many(tt_tensor *const *ts, tt_tensor *const *gradie
 
 typedef struct tt_grad_options {
     tt_tensor *const *grad_outputs; /* NULL: ones */
-    bool              retain_graph;
-    bool              create_graph;
-    bool              allow_unused; /* else an input that does not matter is an error */
+    bool retain_graph;
+    bool create_graph;
+    bool allow_unused; /* else an input that does not matter is an error */
 } tt_grad_options;
 
 /* Gradients of `outputs` with respect to `inputs` (leaves or not), written to grads[0 .. n_in):
@@ -79,12 +79,12 @@ typedef struct tt_grad_guard {
 } tt_grad_guard;
 
 TT_API tt_grad_guard tt_grad_guard_open(tt_grad_mode mode);
-TT_API void          tt_grad_guard_close(tt_grad_guard *g);
+TT_API void tt_grad_guard_close(tt_grad_guard *g);
 
-#define TT_GRAD_MODE(mode)                                                                         \
-    for (tt_grad_guard tt_guard_here __attribute__((cleanup(tt_grad_guard_close))) =               \
-                           tt_grad_guard_open(mode),                                               \
-                       *tt_guard_once = &tt_guard_here;                                            \
+#define TT_GRAD_MODE(mode)                                                         \
+    for (tt_grad_guard tt_guard_here                                               \
+         __attribute__((cleanup(tt_grad_guard_close))) = tt_grad_guard_open(mode), \
+         *tt_guard_once = &tt_guard_here;                                          \
          tt_guard_once != NULL; tt_guard_once = NULL)
 #define TT_NO_GRAD TT_GRAD_MODE(TT_GRAD_OFF)
 #define TT_ENABLE_GRAD TT_GRAD_MODE(TT_GRAD_ON)
@@ -132,12 +132,14 @@ typedef struct tt_function {
 /* Run it; out[] are scope-owned. `fn` must outlive the graph. */
 TT_API tt_status tt_function_apply(const tt_function *fn, void *user, tt_tensor *const *in,
                                    int n_in, tt_tensor **out, int n_out);
-TT_API void     *tt_function_user(const tt_function_ctx *ctx);
-TT_API tt_status tt_function_save(tt_function_ctx *ctx, tt_tensor *t); /* in order; inputs or outputs */
-TT_API tt_tensor *tt_function_saved(tt_function_ctx *ctx, int i); /* NULL if it was modified since */
-TT_API bool       tt_function_needs_grad(const tt_function_ctx *ctx, int input);
-TT_API void       tt_function_mark_non_differentiable(tt_function_ctx *ctx, int output);
-TT_API void       tt_function_keep_undefined(tt_function_ctx *ctx);
+TT_API void *tt_function_user(const tt_function_ctx *ctx);
+TT_API tt_status tt_function_save(tt_function_ctx *ctx,
+                                  tt_tensor *t); /* in order; inputs or outputs */
+TT_API tt_tensor *tt_function_saved(tt_function_ctx *ctx,
+                                    int i); /* NULL if it was modified since */
+TT_API bool tt_function_needs_grad(const tt_function_ctx *ctx, int input);
+TT_API void tt_function_mark_non_differentiable(tt_function_ctx *ctx, int output);
+TT_API void tt_function_keep_undefined(tt_function_ctx *ctx);
 
 /* ---- checkpointing: trade time for memory ---------------------------------------------------- */
 
@@ -145,8 +147,8 @@ typedef tt_status (*tt_segment_fn)(void *ctx, tt_tensor *const *in, int n_in, tt
                                    int n_out);
 
 typedef struct tt_checkpoint_options {
-    bool reentrant;          /* run a backward inside backward, the older way */
-    bool skip_rng_state;     /* do not replay random numbers */
+    bool reentrant;      /* run a backward inside backward, the older way */
+    bool skip_rng_state; /* do not replay random numbers */
 } tt_checkpoint_options;
 
 /* Run `fn` now, keep only its inputs, and run it again in backward. `ctx` must live until then. */
@@ -156,10 +158,10 @@ TT_API tt_status tt_checkpoint(tt_segment_fn fn, void *ctx, tt_tensor *const *in
 /* ---- checking gradients -------------------------------------------------------------------- */
 
 typedef struct tt_gradcheck_options {
-    double eps;  /* 0: 1e-6 */
-    double atol; /* 0: 1e-5 */
-    double rtol; /* 0: 1e-3 */
-    bool   second_order; /* check gradients of gradients too */
+    double eps;        /* 0: 1e-6 */
+    double atol;       /* 0: 1e-5 */
+    double rtol;       /* 0: 1e-3 */
+    bool second_order; /* check gradients of gradients too */
 } tt_gradcheck_options;
 
 /* Compare backward of `fn` with finite differences at `in` (float64 or complex128). A mismatch is

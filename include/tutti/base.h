@@ -30,18 +30,18 @@ TT_API const char *tt_version(void);
 
 /* ---- statuses ------------------------------------------------------------------------- */
 
-#define TT_STATUS_MAP(X)                                                                           \
-    X(OK, 0, "success")                                                                            \
-    X(ERR_INVALID, -1, "the caller broke the contract")                                            \
-    X(ERR_NOMEM, -2, "out of memory")                                                              \
-    X(ERR_UNSUPPORTED, -3, "not supported here")                                                   \
-    X(ERR_TIMEOUT, -4, "the deadline passed")                                                      \
-    X(ERR_PEER, -5, "another rank failed or left")                                                 \
-    X(ERR_DEVICE, -6, "the device reported an error")                                              \
-    X(ERR_IO, -7, "a system call failed")                                                          \
-    X(ERR_ABORTED, -8, "the operation was aborted")                                                \
-    X(ERR_FORMAT, -9, "the data are not in the expected format")                                   \
-    X(ERR_NOT_FOUND, -10, "no such thing")                                                         \
+#define TT_STATUS_MAP(X)                                         \
+    X(OK, 0, "success")                                          \
+    X(ERR_INVALID, -1, "the caller broke the contract")          \
+    X(ERR_NOMEM, -2, "out of memory")                            \
+    X(ERR_UNSUPPORTED, -3, "not supported here")                 \
+    X(ERR_TIMEOUT, -4, "the deadline passed")                    \
+    X(ERR_PEER, -5, "another rank failed or left")               \
+    X(ERR_DEVICE, -6, "the device reported an error")            \
+    X(ERR_IO, -7, "a system call failed")                        \
+    X(ERR_ABORTED, -8, "the operation was aborted")              \
+    X(ERR_FORMAT, -9, "the data are not in the expected format") \
+    X(ERR_NOT_FOUND, -10, "no such thing")                       \
     X(ERR_VETOED, -11, "an observer refused the operator")
 
 typedef enum tt_status {
@@ -55,11 +55,11 @@ TT_API const char *tt_status_name(tt_status st);
 TT_API const char *tt_status_text(tt_status st);
 
 /* Pass a failure on to the caller. For functions that return tt_status and have nothing to undo. */
-#define TT_TRY(call)                                                                               \
-    do {                                                                                           \
-        tt_status tt_try_status = (call);                                                          \
-        if (tt_try_status != TT_OK)                                                                \
-            return tt_try_status;                                                                  \
+#define TT_TRY(call)                      \
+    do {                                  \
+        tt_status tt_try_status = (call); \
+        if (tt_try_status != TT_OK)       \
+            return tt_try_status;         \
     } while (0)
 
 /* ---- the last error of this thread ----------------------------------------------------- */
@@ -67,10 +67,10 @@ TT_API const char *tt_status_text(tt_status st);
 /* The cause of the latest failure on this thread, "" if there was none. Valid until the next
  * failure or tt_clear_error() on this thread. */
 TT_API const char *tt_last_error(void);
-TT_API tt_status   tt_last_status(void);
+TT_API tt_status tt_last_status(void);
 /* Where it was noticed: "src/ops/matmul.c:41"; for bug reports. */
 TT_API const char *tt_last_error_where(void);
-TT_API void        tt_clear_error(void);
+TT_API void tt_clear_error(void);
 
 /* Record a failure from your own code (a user-defined function, a hook) and return `st`. */
 TT_API tt_status tt_fail(tt_status st, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -89,8 +89,8 @@ typedef void (*tt_log_fn)(void *ctx, tt_log_level level, const char *message);
 
 /* Where log lines go; NULL gives back the default: warnings and errors to standard error.
  * The sink is called without a lock held, possibly from several threads at once. */
-TT_API void         tt_log_set_sink(tt_log_fn fn, void *ctx);
-TT_API void         tt_log_set_level(tt_log_level level); /* default: TUTTI_LOG_LEVEL or warn */
+TT_API void tt_log_set_sink(tt_log_fn fn, void *ctx);
+TT_API void tt_log_set_level(tt_log_level level); /* default: TUTTI_LOG_LEVEL or warn */
 TT_API tt_log_level tt_log_get_level(void);
 
 /* A warning has a category ("deprecated", "scope", ...) so that programs can filter them. */
@@ -98,7 +98,7 @@ typedef void (*tt_warning_fn)(void *ctx, const char *category, const char *messa
 
 /* Send the warnings of this thread to `fn` until the matching pop; captures nest. */
 TT_API tt_status tt_warnings_push(tt_warning_fn fn, void *ctx);
-TT_API void      tt_warnings_pop(void);
+TT_API void tt_warnings_pop(void);
 /* Issue a warning: to the innermost capture of this thread, else to the log. */
 TT_API void tt_warn(const char *category, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -108,7 +108,7 @@ TT_API void tt_warn(const char *category, const char *fmt, ...)
 /* Threads that operators may use (one OpenMP pool). Default: TUTTI_NUM_THREADS, else what OpenMP
  * says. Values below 1 fail. */
 TT_API tt_status tt_set_num_threads(int n);
-TT_API int       tt_get_num_threads(void);
+TT_API int tt_get_num_threads(void);
 
 /* In deterministic mode an operator that can only give run-to-run different bits fails instead.
  * All CPU operators are deterministic anyway. */

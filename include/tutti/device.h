@@ -51,7 +51,7 @@ typedef struct tt_memory_stats {
 } tt_memory_stats;
 
 TT_API tt_memory_stats tt_memory_stats_get(tt_device d);
-TT_API void            tt_memory_reset_peak(tt_device d);
+TT_API void tt_memory_reset_peak(tt_device d);
 /* Give cached memory that no tensor uses back to the system. */
 TT_API void tt_memory_empty_cache(tt_device d);
 

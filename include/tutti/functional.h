@@ -41,12 +41,12 @@ typedef enum tt_reduction {
 
 typedef struct tt_loss_options {
     tt_reduction reduction;
-    tt_tensor   *weight;          /* per class (cross_entropy, nll) or per element (bce) */
-    tt_tensor   *pos_weight;      /* bce_with_logits */
-    double       label_smoothing; /* cross_entropy */
-    int64_t      ignore_index;    /* cross_entropy, nll; 0 with has_ignore_index unset: -100 */
-    bool         has_ignore_index;
-    bool         log_target; /* kl_div */
+    tt_tensor *weight;      /* per class (cross_entropy, nll) or per element (bce) */
+    tt_tensor *pos_weight;  /* bce_with_logits */
+    double label_smoothing; /* cross_entropy */
+    int64_t ignore_index;   /* cross_entropy, nll; 0 with has_ignore_index unset: -100 */
+    bool has_ignore_index;
+    bool log_target; /* kl_div */
 } tt_loss_options;
 
 /* input [N, C, ...] scores; target int64 [N, ...] classes or probabilities like input */
@@ -74,9 +74,9 @@ TT_API tt_tensor *tt_group_norm(tt_tensor *x, int64_t groups, tt_tensor *weight,
 typedef struct tt_batch_norm_options {
     tt_tensor *running_mean; /* NULL: none kept; updated in place when training */
     tt_tensor *running_var;
-    double     momentum; /* 0: 0.1; the weight of the new value */
-    double     eps;      /* 0: 1e-5 */
-    bool       training; /* use (and learn) the statistics of this batch */
+    double momentum; /* 0: 0.1; the weight of the new value */
+    double eps;      /* 0: 1e-5 */
+    bool training;   /* use (and learn) the statistics of this batch */
 } tt_batch_norm_options;
 
 TT_API tt_tensor *tt_batch_norm(tt_tensor *x, tt_tensor *weight, tt_tensor *bias,
@@ -103,10 +103,10 @@ typedef struct tt_pool_options {
     int64_t kernel[2];
     int64_t stride[2]; /* 0: the kernel */
     int64_t padding[2];
-    int64_t dilation[2];       /* 0: 1; max only */
-    bool    ceil_mode;
-    bool    exclude_pad;       /* average: do not count padding */
-    int64_t divisor_override;  /* average: 0: none */
+    int64_t dilation[2]; /* 0: 1; max only */
+    bool ceil_mode;
+    bool exclude_pad;         /* average: do not count padding */
+    int64_t divisor_override; /* average: 0: none */
 } tt_pool_options;
 
 TT_API tt_tensor *tt_max_pool1d(tt_tensor *x, const tt_pool_options *opt);
@@ -120,8 +120,8 @@ TT_API tt_tensor *tt_adaptive_max_pool2d(tt_tensor *x, int64_t out_h, int64_t ou
 /* ---- embedding --------------------------------------------------------------------------- */
 typedef struct tt_embedding_options {
     int64_t padding_idx; /* row without gradient; used when has_padding_idx */
-    bool    has_padding_idx;
-    bool    sparse_grad; /* the gradient of the weight is sparse */
+    bool has_padding_idx;
+    bool sparse_grad; /* the gradient of the weight is sparse */
 } tt_embedding_options;
 
 TT_API tt_tensor *tt_embedding(tt_tensor *weight, tt_tensor *index,
@@ -135,11 +135,11 @@ typedef enum tt_bag_mode {
 
 typedef struct tt_bag_options {
     tt_bag_mode mode;
-    tt_tensor  *per_sample_weights; /* sum only */
-    int64_t     padding_idx;
-    bool        has_padding_idx;
-    bool        sparse_grad;
-    bool        include_last_offset;
+    tt_tensor *per_sample_weights; /* sum only */
+    int64_t padding_idx;
+    bool has_padding_idx;
+    bool sparse_grad;
+    bool include_last_offset;
 } tt_bag_options;
 
 /* index int64 [B, N], offsets NULL; or index [total] with offsets int64 [B]. */
@@ -148,10 +148,10 @@ TT_API tt_tensor *tt_embedding_bag(tt_tensor *weight, tt_tensor *index, tt_tenso
 
 /* ---- attention ---------------------------------------------------------------------------- */
 typedef struct tt_attention_options {
-    tt_tensor    *mask;      /* NULL; bool (true: look at it) or added to the scores; broadcasts */
-    double        scale;     /* 0: 1 / sqrt(E) */
-    double        dropout_p; /* applied when > 0 */
-    bool          causal;
+    tt_tensor *mask;  /* NULL; bool (true: look at it) or added to the scores; broadcasts */
+    double scale;     /* 0: 1 / sqrt(E) */
+    double dropout_p; /* applied when > 0 */
+    bool causal;
     tt_generator *generator;
 } tt_attention_options;
 

@@ -11,12 +11,12 @@ extern "C" {
 #endif
 
 typedef struct tt_op_event {
-    const char       *name; /* "matmul"; a backward step is "matmul.backward" */
+    const char *name; /* "matmul"; a backward step is "matmul.backward" */
     tt_tensor *const *in;
-    int               n_in;
-    tt_tensor        *out;    /* after: the first result; before: NULL */
-    tt_status         status; /* after: how it went */
-    bool              after;
+    int n_in;
+    tt_tensor *out;   /* after: the first result; before: NULL */
+    tt_status status; /* after: how it went */
+    bool after;
 } tt_op_event;
 
 /* Before: return TT_OK to let it run; anything else makes the operator fail with ERR_VETOED and the
@@ -28,7 +28,7 @@ typedef struct tt_observer tt_observer;
 /* Observe the operators called `name` (NULL: all) on every thread, or on this thread only. */
 TT_API tt_observer *tt_observer_new(const char *name, bool this_thread_only, tt_observer_fn fn,
                                     void *ctx);
-TT_API void         tt_observer_free(tt_observer *o);
+TT_API void tt_observer_free(tt_observer *o);
 
 #ifdef __cplusplus
 }

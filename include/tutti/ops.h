@@ -190,8 +190,8 @@ TT_API tt_tensor *tt_stack(tt_tensor *const *xs, int n, int dim);
 TT_API tt_status tt_split_sizes(tt_tensor *x, const int64_t *sizes, int n, int dim,
                                 tt_tensor **out);
 /* Equal pieces of `size`, the last may be smaller; *n_p is the room in `out`, then the count. */
-TT_API tt_status  tt_split(tt_tensor *x, int64_t size, int dim, tt_tensor **out, int *n_p);
-TT_API tt_status  tt_chunk(tt_tensor *x, int chunks, int dim, tt_tensor **out, int *n_p);
+TT_API tt_status tt_split(tt_tensor *x, int64_t size, int dim, tt_tensor **out, int *n_p);
+TT_API tt_status tt_chunk(tt_tensor *x, int chunks, int dim, tt_tensor **out, int *n_p);
 TT_API tt_tensor *tt_flip(tt_tensor *x, const int *dims, int n_dims);
 TT_API tt_tensor *tt_roll(tt_tensor *x, int64_t shift, int dim);
 TT_API tt_tensor *tt_tril(tt_tensor *x, int64_t diagonal);
@@ -214,10 +214,11 @@ TT_API tt_tensor *tt_index_copy(tt_tensor *x, int dim, tt_tensor *index, tt_tens
 TT_API tt_tensor *tt_scatter_(tt_tensor *x, int dim, tt_tensor *index, tt_tensor *src);
 TT_API tt_tensor *tt_scatter_add_(tt_tensor *x, int dim, tt_tensor *index, tt_tensor *src);
 TT_API tt_tensor *tt_index_add_(tt_tensor *x, int dim, tt_tensor *index, tt_tensor *src);
-TT_API tt_tensor *tt_nonzero(tt_tensor *x); /* int64 [count, dims] */
+TT_API tt_tensor *tt_nonzero(tt_tensor *x);                        /* int64 [count, dims] */
 TT_API tt_tensor *tt_one_hot(tt_tensor *index, int64_t n_classes); /* -1: the largest + 1 */
 TT_API tt_tensor *tt_topk(tt_tensor *x, int64_t k, int dim, bool largest, tt_tensor **indices_p);
-TT_API tt_tensor *tt_sort(tt_tensor *x, int dim, bool descending, tt_tensor **indices_p); /* stable */
+TT_API tt_tensor *tt_sort(tt_tensor *x, int dim, bool descending,
+                          tt_tensor **indices_p); /* stable */
 TT_API tt_tensor *tt_argsort(tt_tensor *x, int dim, bool descending);
 
 #ifdef __cplusplus

@@ -22,12 +22,12 @@ typedef struct tt_generator_state {
     uint64_t offset;
 } tt_generator_state;
 
-TT_API tt_generator      *tt_generator_new(uint64_t seed);
-TT_API void               tt_generator_free(tt_generator *g);
-TT_API tt_generator      *tt_default_generator(tt_device device); /* borrowed */
-TT_API void               tt_generator_seed(tt_generator *g, uint64_t seed); /* offset becomes 0 */
+TT_API tt_generator *tt_generator_new(uint64_t seed);
+TT_API void tt_generator_free(tt_generator *g);
+TT_API tt_generator *tt_default_generator(tt_device device);   /* borrowed */
+TT_API void tt_generator_seed(tt_generator *g, uint64_t seed); /* offset becomes 0 */
 TT_API tt_generator_state tt_generator_get(tt_generator *g);
-TT_API void               tt_generator_set(tt_generator *g, tt_generator_state state);
+TT_API void tt_generator_set(tt_generator *g, tt_generator_state state);
 
 /* Seed the default generators of all devices. */
 TT_API void tt_seed(uint64_t seed);

@@ -17,9 +17,9 @@ TT_API tt_tensor *tt_sparse_coo_unchecked(tt_tensor *indices, tt_tensor *values,
                                           bool coalesced);
 TT_API tt_tensor *tt_sparse_indices(tt_tensor *t);
 TT_API tt_tensor *tt_sparse_values(tt_tensor *t);
-TT_API int64_t    tt_sparse_nnz(const tt_tensor *t);
-TT_API int        tt_sparse_dims(const tt_tensor *t);
-TT_API bool       tt_sparse_is_coalesced(const tt_tensor *t);
+TT_API int64_t tt_sparse_nnz(const tt_tensor *t);
+TT_API int tt_sparse_dims(const tt_tensor *t);
+TT_API bool tt_sparse_is_coalesced(const tt_tensor *t);
 /* Sorted, each index once; t itself when it already is. */
 TT_API tt_tensor *tt_sparse_coalesce(tt_tensor *t);
 TT_API tt_tensor *tt_to_dense(tt_tensor *t); /* t itself when dense */

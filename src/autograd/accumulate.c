@@ -7,7 +7,7 @@
 void tti_meta_of_tensor(const tt_tensor *t, tti_out_meta *m)
 {
     m->device = t->device;
-    m->dtype  = t->dtype;
+    m->dtype = t->dtype;
     m->n_dims = t->n_dims;
     for (int i = 0; i < t->n_dims; i++)
         m->dims[i] = t->dims[i];
@@ -26,8 +26,8 @@ static bool same_dims(const tt_tensor *g, const tti_out_meta *m)
 /* Sum over the dimensions that broadcasting added or stretched. */
 static tt_tensor *sum_to(tt_tensor *g, const tti_out_meta *m, const char *what)
 {
-    int      extra = g->n_dims - m->n_dims;
-    int      dims[TT_MAX_DIMS], n = 0;
+    int extra = g->n_dims - m->n_dims;
+    int dims[TT_MAX_DIMS], n = 0;
     tt_shape shape = { .n_dims = m->n_dims };
 
     for (int i = 0; i < g->n_dims; i++) {
@@ -127,10 +127,10 @@ static tt_status post_hooks(tt_tensor *leaf)
 
 tt_status tti_accumulate(tt_tensor *leaf, tt_tensor *g, bool create_graph)
 {
-    tti_grad_meta *m     = tti_meta(leaf);
-    tt_scope       scope = tt_scope_open();
-    tt_tensor     *sum   = NULL;
-    tt_tensor     *old;
+    tti_grad_meta *m = tti_meta(leaf);
+    tt_scope scope = tt_scope_open();
+    tt_tensor *sum = NULL;
+    tt_tensor *old;
 
     if (m == NULL)
         tt_tensor_free(g);
@@ -139,7 +139,7 @@ tt_status tti_accumulate(tt_tensor *leaf, tt_tensor *g, bool create_graph)
     else
         sum = next_grad(m->grad, g, create_graph);
     if (sum != NULL) {
-        old     = m->grad;
+        old = m->grad;
         m->grad = sum;
         tt_tensor_free(old);
     }

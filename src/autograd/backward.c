@@ -22,8 +22,7 @@ static tt_tensor *root_grad(tt_tensor *t, tt_tensor *given)
 
     if (given != NULL) {
         if (!tti_same_shape(t, given))
-            return TT_FAIL_NULL(TT_ERR_INVALID,
-                                "backward: expected a gradient of shape %s, got %s",
+            return TT_FAIL_NULL(TT_ERR_INVALID, "backward: expected a gradient of shape %s, got %s",
                                 TTI_SHAPE_OF(t), TTI_SHAPE_OF(given));
         return given;
     }
@@ -38,10 +37,10 @@ static tt_tensor *root_grad(tt_tensor *t, tt_tensor *given)
 
 static tt_status run(tti_walk *w, tt_tensor *const *given)
 {
-    tt_tensor  *small[4];
+    tt_tensor *small[4];
     tt_tensor **grads = small;
-    tt_scope    scope = tt_scope_open();
-    tt_status   st    = TT_OK;
+    tt_scope scope = tt_scope_open();
+    tt_status st = TT_OK;
 
     if (w->n_roots > 4 && (grads = tti_calloc((size_t)w->n_roots, sizeof *grads)) == NULL)
         st = TT_ERR_NOMEM;
@@ -63,12 +62,12 @@ tt_status tt_backward_many(tt_tensor *const *ts, tt_tensor *const *gradients, in
                            const tt_backward_options *opt)
 {
     tt_backward_options o = opt != NULL ? *opt : (tt_backward_options){ 0 };
-    tti_walk            w = { .roots        = ts,
-                              .n_roots      = n,
-                              .inputs       = o.inputs,
-                              .n_inputs     = o.n_inputs,
-                              .retain_graph = o.retain_graph,
-                              .create_graph = o.create_graph };
+    tti_walk w = { .roots = ts,
+                   .n_roots = n,
+                   .inputs = o.inputs,
+                   .n_inputs = o.n_inputs,
+                   .retain_graph = o.retain_graph,
+                   .create_graph = o.create_graph };
 
     if (ts == NULL || n < 1)
         return TT_FAIL(TT_ERR_INVALID, "backward: expected at least one tensor");
@@ -90,15 +89,15 @@ tt_status tt_backward(tt_tensor *t)
 tt_status tt_grad(tt_tensor *const *outputs, int n_out, tt_tensor *const *inputs, int n_in,
                   const tt_grad_options *opt, tt_tensor **grads)
 {
-    tt_grad_options o  = opt != NULL ? *opt : (tt_grad_options){ 0 };
-    tti_walk        w  = { .roots        = outputs,
-                           .n_roots      = n_out,
-                           .inputs       = inputs,
-                           .n_inputs     = n_in,
-                           .captured     = grads,
-                           .retain_graph = o.retain_graph,
-                           .create_graph = o.create_graph };
-    tt_status       st = TT_OK;
+    tt_grad_options o = opt != NULL ? *opt : (tt_grad_options){ 0 };
+    tti_walk w = { .roots = outputs,
+                   .n_roots = n_out,
+                   .inputs = inputs,
+                   .n_inputs = n_in,
+                   .captured = grads,
+                   .retain_graph = o.retain_graph,
+                   .create_graph = o.create_graph };
+    tt_status st = TT_OK;
 
     if (outputs == NULL || n_out < 1 || inputs == NULL || n_in < 1)
         return TT_FAIL(TT_ERR_INVALID, "grad: expected at least one output and one input");

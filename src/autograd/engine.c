@@ -30,7 +30,7 @@ static tt_status discover(tti_run *r)
 
         for (int i = 0; n != NULL && i < n->n_in; i++) {
             const tti_edge *e = &n->edges[i];
-            uint32_t        task;
+            uint32_t task;
 
             if (e->node == NULL && e->leaf == NULL)
                 continue;
@@ -55,8 +55,8 @@ static bool leads_to_needed(const tti_run *r, const tti_task *t)
 
         if (e->node == NULL && e->leaf == NULL)
             continue;
-        if (r->tasks[tti_run_find(r, e->node != NULL ? (const void *)e->node
-                                                     : (const void *)e->leaf)]
+        if (r->tasks[tti_run_find(r,
+                                  e->node != NULL ? (const void *)e->node : (const void *)e->leaf)]
                 .needed)
             return true;
     }
@@ -67,7 +67,7 @@ static bool leads_to_needed(const tti_run *r, const tti_task *t)
 static tt_status topological(tti_run *r, uint32_t *order)
 {
     uint32_t *deps = tti_malloc(r->n_tasks * sizeof *deps);
-    size_t    n    = 0;
+    size_t n = 0;
 
     if (deps == NULL)
         return TT_ERR_NOMEM;
@@ -80,9 +80,9 @@ static tt_status topological(tti_run *r, uint32_t *order)
         const tti_node *node = r->tasks[order[at]].node;
 
         for (int i = 0; node != NULL && i < node->n_in; i++) {
-            const tti_edge *e   = &node->edges[i];
-            const void     *key = e->node != NULL ? (const void *)e->node : (const void *)e->leaf;
-            uint32_t        task;
+            const tti_edge *e = &node->edges[i];
+            const void *key = e->node != NULL ? (const void *)e->node : (const void *)e->leaf;
+            uint32_t task;
 
             if (key == NULL)
                 continue;
@@ -140,10 +140,10 @@ static tt_status add_to_slot(tti_run *r, size_t slot, tt_tensor *g)
 
 static tt_status arrive(tti_run *r, const tti_edge *e, tt_tensor *g)
 {
-    uint32_t      task = tti_run_find(r, e->node != NULL ? (const void *)e->node
-                                                         : (const void *)e->leaf);
-    tti_task     *t    = &r->tasks[task];
-    tti_out_meta  leaf_meta;
+    uint32_t task =
+        tti_run_find(r, e->node != NULL ? (const void *)e->node : (const void *)e->leaf);
+    tti_task *t = &r->tasks[task];
+    tti_out_meta leaf_meta;
     tti_out_meta *meta = &leaf_meta;
 
     if (g != NULL && t->needed) {
@@ -196,9 +196,8 @@ static void capture(const tti_walk *w, const tti_task *t, tt_tensor *const *grad
 {
     for (int i = 0; w->captured != NULL && i < w->n_inputs; i++) {
         const tt_tensor *in = w->inputs[i];
-        uint32_t         nr = in->grad_fn != NULL ? in->out_nr : 0;
-        bool mine = t->node != NULL ? in->grad_fn == t->node
-                                    : in->grad_fn == NULL && in == t->leaf;
+        uint32_t nr = in->grad_fn != NULL ? in->out_nr : 0;
+        bool mine = t->node != NULL ? in->grad_fn == t->node : in->grad_fn == NULL && in == t->leaf;
 
         if (mine && w->captured[i] == NULL)
             w->captured[i] = tt_tensor_retain(grads[nr]);
@@ -215,10 +214,10 @@ static bool is_input(const tti_walk *w, const tt_tensor *leaf)
 
 static tt_status run_leaf(tti_run *r, const tti_walk *w, const tti_task *t)
 {
-    tt_tensor     *leaf = t->leaf;
-    tti_grad_meta *m    = leaf->meta;
-    tt_tensor     *g    = r->grads[t->first_grad];
-    tt_status      st;
+    tt_tensor *leaf = t->leaf;
+    tti_grad_meta *m = leaf->meta;
+    tt_tensor *g = r->grads[t->first_grad];
+    tt_status st;
 
     r->grads[t->first_grad] = NULL;
     if (g == NULL)
@@ -238,10 +237,10 @@ static tt_status run_leaf(tti_run *r, const tti_walk *w, const tti_task *t)
 
 static tt_status call_backward(tti_run *r, tti_node *n, tt_tensor *const *grad_out)
 {
-    tt_tensor  *small[8] = { NULL };
-    tt_tensor **grad_in  = small;
-    tt_status   st;
-    char        name[80];
+    tt_tensor *small[8] = { NULL };
+    tt_tensor **grad_in = small;
+    tt_status st;
+    char name[80];
     tt_op_event e = { .name = name, .in = grad_out, .n_in = n->n_out };
 
     if (n->n_in > 8 && (grad_in = tti_calloc(n->n_in, sizeof *grad_in)) == NULL)
@@ -254,9 +253,9 @@ static tt_status call_backward(tti_run *r, tti_node *n, tt_tensor *const *grad_o
     if (st == TT_OK)
         st = n->op->backward(n, grad_out, grad_in);
     if (tt_unlikely(tti_observing())) {
-        e.after  = true;
+        e.after = true;
         e.status = st;
-        e.out    = grad_in[0];
+        e.out = grad_in[0];
         snprintf(name, sizeof name, "%s.backward", n->op->name);
         tti_observe_after(&e);
     }
@@ -269,7 +268,7 @@ static tt_status call_backward(tti_run *r, tti_node *n, tt_tensor *const *grad_o
 
 static tt_status prepare_grads(tti_run *r, const tti_walk *w, const tti_task *t, bool *any_p)
 {
-    tti_node   *n     = t->node;
+    tti_node *n = t->node;
     tt_tensor **grads = &r->grads[t->first_grad];
 
     *any_p = false;
@@ -289,12 +288,12 @@ static tt_status prepare_grads(tti_run *r, const tti_walk *w, const tti_task *t,
 
 static tt_status run_node(tti_run *r, const tti_walk *w, uint32_t task)
 {
-    tti_task  t = r->tasks[task]; /* a copy: the list may move */
+    tti_task t = r->tasks[task]; /* a copy: the list may move */
     tti_node *n = t.node;
     tt_tensor *grad_out[8];
-    tt_scope   scope = tt_scope_open();
-    tt_status  st;
-    bool       any;
+    tt_scope scope = tt_scope_open();
+    tt_status st;
+    bool any;
 
     st = prepare_grads(r, w, &t, &any);
     if (st == TT_OK && n->n_out > 8)
@@ -316,9 +315,9 @@ static tt_status run_node(tti_run *r, const tti_walk *w, uint32_t task)
 static tt_status start(tti_run *r, const tti_walk *w)
 {
     for (int i = 0; i < w->n_roots; i++) {
-        tt_tensor *t    = w->roots[i];
+        tt_tensor *t = w->roots[i];
         tt_tensor *leaf = t->grad_fn == NULL ? t : NULL;
-        uint32_t   task;
+        uint32_t task;
 
         TT_TRY(visit(r, t->grad_fn, leaf, &task));
         TT_TRY(add_to_slot(r, r->tasks[task].first_grad + (leaf == NULL ? t->out_nr : 0),
@@ -352,15 +351,15 @@ static tt_status loop(tti_run *r, const tti_walk *w)
 
 tt_status tti_engine_walk(const tti_walk *w)
 {
-    tti_run       run;
+    tti_run run;
     tt_grad_guard guard;
-    tt_status     st;
+    tt_status st;
 
     tti_run_init(&run);
     run.retain_graph = w->retain_graph || w->create_graph;
     run.create_graph = w->create_graph;
-    run.outer        = current_run;
-    current_run      = &run;
+    run.outer = current_run;
+    current_run = &run;
     guard = tt_grad_guard_open(w->create_graph ? TT_GRAD_ON : TT_GRAD_OFF);
 
     st = start(&run, w);

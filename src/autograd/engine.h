@@ -8,11 +8,11 @@
 typedef struct tti_walk {
     tt_tensor *const *roots;
     tt_tensor *const *root_grads; /* same number, none NULL */
-    int               n_roots;
+    int n_roots;
     /* NULL: every leaf. Else only the gradients of these are computed. */
     tt_tensor *const *inputs;
-    int               n_inputs;
-    tt_tensor       **captured; /* NULL: accumulate into inputs; else store there, owned, and
+    int n_inputs;
+    tt_tensor **captured; /* NULL: accumulate into inputs; else store there, owned, and
                                  * accumulate nowhere */
     bool retain_graph, create_graph;
 } tti_walk;

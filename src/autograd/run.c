@@ -9,14 +9,14 @@
 void tti_run_init(tti_run *r)
 {
     memset(r, 0, offsetof(tti_run, small_tasks));
-    r->tasks      = r->small_tasks;
-    r->cap_tasks  = TTI_RUN_SMALL;
-    r->table      = r->small_table;
+    r->tasks = r->small_tasks;
+    r->cap_tasks = TTI_RUN_SMALL;
+    r->table = r->small_table;
     r->table_size = SMALL_TABLE;
-    r->grads      = r->small_grads;
-    r->cap_grads  = TTI_RUN_SMALL;
-    r->heap       = r->small_heap;
-    r->cap_heap   = TTI_RUN_SMALL;
+    r->grads = r->small_grads;
+    r->cap_grads = TTI_RUN_SMALL;
+    r->heap = r->small_heap;
+    r->cap_heap = TTI_RUN_SMALL;
     memset(r->small_table, 0, SMALL_TABLE * sizeof *r->small_table);
     static_assert(sizeof r->small_table >= SMALL_TABLE * sizeof *r->small_table,
                   "the small table holds a power of two");
@@ -66,26 +66,26 @@ uint32_t tti_run_find(const tti_run *r, const void *key)
 static tt_status grow(void **items, void *small, size_t *cap, size_t size)
 {
     size_t wanted = *cap * 2;
-    void  *bigger = *items == small ? tti_malloc(wanted * size) : tti_realloc(*items, wanted * size);
+    void *bigger = *items == small ? tti_malloc(wanted * size) : tti_realloc(*items, wanted * size);
 
     if (bigger == NULL)
         return TT_ERR_NOMEM;
     if (*items == small)
         memcpy(bigger, small, *cap * size);
     *items = bigger;
-    *cap   = wanted;
+    *cap = wanted;
     return TT_OK;
 }
 
 static tt_status rehash(tti_run *r)
 {
-    size_t    size  = r->table_size * 2;
+    size_t size = r->table_size * 2;
     uint32_t *table = tti_calloc(size, sizeof *table);
-    uint32_t *old   = r->table;
+    uint32_t *old = r->table;
 
     if (table == NULL)
         return TT_ERR_NOMEM;
-    r->table      = table;
+    r->table = table;
     r->table_size = size;
     for (size_t i = 0; i < r->n_tasks; i++)
         table[place(r, key_of(&r->tasks[i]))] = (uint32_t)i + 1;
@@ -105,12 +105,11 @@ static tt_status room_for_task(tti_run *r, size_t n_slots)
     return TT_OK;
 }
 
-tt_status tti_run_task(tti_run *r, tti_node *node, tt_tensor *leaf, uint32_t *task_p,
-                       bool *made_p)
+tt_status tti_run_task(tti_run *r, tti_node *node, tt_tensor *leaf, uint32_t *task_p, bool *made_p)
 {
-    const void *key     = node != NULL ? (const void *)node : (const void *)leaf;
-    size_t      at      = place(r, key);
-    size_t      n_slots = node != NULL ? node->n_out : 1;
+    const void *key = node != NULL ? (const void *)node : (const void *)leaf;
+    size_t at = place(r, key);
+    size_t n_slots = node != NULL ? node->n_out : 1;
 
     *made_p = r->table[at] == 0;
     if (!*made_p) {
@@ -118,11 +117,10 @@ tt_status tti_run_task(tti_run *r, tti_node *node, tt_tensor *leaf, uint32_t *ta
         return TT_OK;
     }
     TT_TRY(room_for_task(r, n_slots));
-    at                    = place(r, key);
-    r->table[at]          = (uint32_t)r->n_tasks + 1;
-    r->tasks[r->n_tasks]  = (tti_task){ .node       = node,
-                                        .leaf       = leaf,
-                                        .first_grad = (uint32_t)r->n_grads };
+    at = place(r, key);
+    r->table[at] = (uint32_t)r->n_tasks + 1;
+    r->tasks[r->n_tasks] =
+        (tti_task){ .node = node, .leaf = leaf, .first_grad = (uint32_t)r->n_grads };
     for (size_t i = 0; i < n_slots; i++)
         r->grads[r->n_grads++] = NULL;
     *task_p = (uint32_t)r->n_tasks++;
@@ -145,7 +143,7 @@ tt_status tti_run_push(tti_run *r, uint32_t task)
     i = r->n_heap++;
     while (i > 0 && rank_of(r, r->heap[(i - 1) / 2]) < rank_of(r, task)) {
         r->heap[i] = r->heap[(i - 1) / 2];
-        i          = (i - 1) / 2;
+        i = (i - 1) / 2;
     }
     r->heap[i] = task;
     return TT_OK;
@@ -153,22 +151,21 @@ tt_status tti_run_push(tti_run *r, uint32_t task)
 
 uint32_t tti_run_pop(tti_run *r)
 {
-    uint32_t top  = r->heap[0];
+    uint32_t top = r->heap[0];
     uint32_t last = r->heap[--r->n_heap];
-    size_t   i    = 0;
+    size_t i = 0;
 
     for (;;) {
         size_t child = 2 * i + 1;
 
         if (child >= r->n_heap)
             break;
-        if (child + 1 < r->n_heap &&
-            rank_of(r, r->heap[child + 1]) > rank_of(r, r->heap[child]))
+        if (child + 1 < r->n_heap && rank_of(r, r->heap[child + 1]) > rank_of(r, r->heap[child]))
             child++;
         if (rank_of(r, r->heap[child]) <= rank_of(r, last))
             break;
         r->heap[i] = r->heap[child];
-        i          = child;
+        i = child;
     }
     r->heap[i] = last;
     return top;

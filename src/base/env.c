@@ -25,8 +25,8 @@ const char *tti_env_get(tti_env var)
 long long tti_env_int(tti_env var, long long lo, long long hi, long long fallback)
 {
     const char *s = tti_env_get(var);
-    char       *end;
-    long long   value;
+    char *end;
+    long long value;
 
     if (s == NULL)
         return fallback;

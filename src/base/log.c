@@ -12,24 +12,24 @@
 #include "base/mem.h"
 
 typedef struct capture {
-    tt_warning_fn   fn;
-    void           *ctx;
+    tt_warning_fn fn;
+    void *ctx;
     struct capture *outer;
 } capture;
 
 static const char *const level_names[] = { "error", "warn", "info", "debug", "trace" };
 
 static _Thread_local capture *captures;
-static atomic_int             level = -1; /* -1: not read from the environment yet */
+static atomic_int level = -1; /* -1: not read from the environment yet */
 
 static pthread_mutex_t mu_sink = PTHREAD_MUTEX_INITIALIZER;
-static tt_log_fn       sink;     /* mu_sink */
-static void           *sink_ctx; /* mu_sink */
+static tt_log_fn sink; /* mu_sink */
+static void *sink_ctx; /* mu_sink */
 
 void tt_log_set_sink(tt_log_fn fn, void *ctx)
 {
     pthread_mutex_lock(&mu_sink);
-    sink     = fn;
+    sink = fn;
     sink_ctx = ctx;
     pthread_mutex_unlock(&mu_sink);
 }
@@ -41,7 +41,7 @@ void tt_log_set_level(tt_log_level l)
 
 tt_log_level tt_log_get_level(void)
 {
-    int         l = atomic_load_explicit(&level, memory_order_relaxed);
+    int l = atomic_load_explicit(&level, memory_order_relaxed);
     const char *s;
 
     if (l >= 0)
@@ -58,10 +58,10 @@ tt_log_level tt_log_get_level(void)
 static void emit(tt_log_level l, const char *text)
 {
     tt_log_fn fn;
-    void     *ctx;
+    void *ctx;
 
     pthread_mutex_lock(&mu_sink);
-    fn  = sink;
+    fn = sink;
     ctx = sink_ctx;
     pthread_mutex_unlock(&mu_sink);
 
@@ -73,7 +73,7 @@ static void emit(tt_log_level l, const char *text)
 
 void tti_log(tt_log_level l, const char *fmt, ...)
 {
-    char    text[1024];
+    char text[1024];
     va_list args;
 
     if (l > tt_log_get_level())
@@ -93,7 +93,7 @@ tt_status tt_warnings_push(tt_warning_fn fn, void *ctx)
     c = tti_malloc(sizeof *c);
     if (c == NULL)
         return TT_ERR_NOMEM;
-    *c       = (capture){ .fn = fn, .ctx = ctx, .outer = captures };
+    *c = (capture){ .fn = fn, .ctx = ctx, .outer = captures };
     captures = c;
     return TT_OK;
 }
@@ -110,7 +110,7 @@ void tt_warnings_pop(void)
 
 void tt_warn(const char *category, const char *fmt, ...)
 {
-    char    text[1024];
+    char text[1024];
     va_list args;
 
     va_start(args, fmt);

@@ -13,7 +13,7 @@ uint64_t tt_debug_fail_alloc(uint64_t n)
     uint64_t was = counted;
 
     countdown = n;
-    counted   = 0;
+    counted = 0;
     return was;
 }
 
@@ -52,7 +52,7 @@ void *tti_realloc(void *old, size_t bytes)
 char *tti_strdup(const char *s)
 {
     size_t n = strlen(s) + 1;
-    char  *p = tti_malloc(n);
+    char *p = tti_malloc(n);
 
     return p != NULL ? memcpy(p, s, n) : NULL;
 }
@@ -65,7 +65,7 @@ void tti_mfree(void *p)
 tt_status tti_vec_reserve(void **items_p, size_t *cap, size_t n, size_t size)
 {
     size_t wanted = *cap != 0 ? *cap : 8;
-    void  *items;
+    void *items;
 
     if (n <= *cap)
         return TT_OK;
@@ -75,6 +75,6 @@ tt_status tti_vec_reserve(void **items_p, size_t *cap, size_t n, size_t size)
     if (items == NULL)
         return TT_ERR_NOMEM;
     *items_p = items;
-    *cap     = wanted;
+    *cap = wanted;
     return TT_OK;
 }

@@ -10,7 +10,7 @@ void *tti_malloc(size_t bytes);
 void *tti_calloc(size_t n, size_t size);
 void *tti_realloc(void *p, size_t bytes); /* on failure `p` is untouched */
 char *tti_strdup(const char *s);
-void  tti_mfree(void *p);
+void tti_mfree(void *p);
 
 /* True when this allocation is the one that a test wants to fail. Allocators other than the ones
  * above (tensor data) ask it too. */

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/status.h"
 
-static atomic_int  n_threads; /* 0: not decided yet */
+static atomic_int n_threads; /* 0: not decided yet */
 static atomic_bool deterministic;
 
 int tt_get_num_threads(void)
@@ -35,7 +35,7 @@ tt_status tt_set_num_threads(int n)
 int tti_threads_for(int64_t work, int64_t grain)
 {
     int64_t chunks = work / grain;
-    int     most   = tt_get_num_threads();
+    int most = tt_get_num_threads();
 
     if (chunks <= 1 || most == 1 || omp_in_parallel())
         return 1;

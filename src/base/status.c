@@ -10,7 +10,7 @@
 static _Thread_local tti_error_copy last;
 
 static const struct {
-    tt_status   status;
+    tt_status status;
     const char *name;
     const char *text;
 } table[] = {

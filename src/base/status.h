@@ -20,8 +20,8 @@ tt_status tti_fail(const char *file, int line, tt_status st, const char *fmt, ..
 /* Saves the error record over clean-up code that may overwrite it. */
 typedef struct tti_error_copy {
     tt_status status;
-    char      text[1024];
-    char      where[160];
+    char text[1024];
+    char where[160];
 } tti_error_copy;
 
 void tti_error_save(tti_error_copy *copy);

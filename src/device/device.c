@@ -39,7 +39,7 @@ int tt_device_count(tt_device_kind kind)
 const tti_driver *tti_driver_of(tt_device d)
 {
     const tti_driver *drv = find(d.kind);
-    char              name[32];
+    char name[32];
 
     if (tt_likely(drv != NULL && d.index >= 0 && (d.index == 0 || d.index < drv->count())))
         return drv;
@@ -59,14 +59,14 @@ static bool parse_index(const char *text, long *index_p)
 
 tt_status tt_device_parse(const char *text, tt_device *device_p)
 {
-    size_t      len;
+    size_t len;
     const char *colon;
-    long        index = 0;
+    long index = 0;
 
     if (text == NULL)
         return TT_FAIL(TT_ERR_INVALID, "device: expected a name such as \"cpu\", got NULL");
     colon = strchr(text, ':');
-    len   = colon != NULL ? (size_t)(colon - text) : strlen(text);
+    len = colon != NULL ? (size_t)(colon - text) : strlen(text);
     for (int kind = 0; kind < N_KINDS; kind++) {
         tt_device d = { .kind = (int16_t)kind };
 

@@ -8,7 +8,7 @@
 
 typedef struct tti_driver {
     tt_device_kind kind;
-    const char    *name; /* "cpu", "cl" */
+    const char *name; /* "cpu", "cl" */
 
     int (*count)(void);
 

@@ -20,42 +20,41 @@
  * undefined. Tensors are scope-owned. The gradient may have a broadcast shape or another floating
  * type: the engine sums and converts it to what the input has. With create_graph, the operators
  * used here are recorded too, so write derivatives in terms of tt_ functions. */
-typedef tt_status (*tti_backward_fn)(tti_node *n, tt_tensor *const *grad_out,
-                                     tt_tensor **grad_in);
+typedef tt_status (*tti_backward_fn)(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in);
 
 enum {
-    TTI_OP_SPARSE  = 1, /* takes sparse inputs */
+    TTI_OP_SPARSE = 1,  /* takes sparse inputs */
     TTI_OP_BLOCKED = 2, /* takes inputs in a blocked layout */
-    TTI_OP_HIDDEN  = 4, /* not shown to observers */
+    TTI_OP_HIDDEN = 4,  /* not shown to observers */
 };
 
 /* What is known about an operator: a static const record per operator. */
 typedef struct tti_op {
-    const char     *name;
+    const char *name;
     tti_backward_fn backward; /* NULL: no derivative; results do not require gradients */
-    unsigned        flags;
+    unsigned flags;
 } tti_op;
 
 /* Where the gradient of an input goes: to a node, to a leaf, or nowhere (both NULL). */
 typedef struct tti_edge {
-    tti_node  *node;
+    tti_node *node;
     tt_tensor *leaf;
-    uint32_t   out_nr;
+    uint32_t out_nr;
 } tti_edge;
 
 typedef struct tti_saved {
     tt_tensor *t; /* NULL: none, or released */
-    uint64_t   version;
-    bool       own_result; /* an alias of a result of this node, without its grad_fn */
-    uint32_t   out_nr;
+    uint64_t version;
+    bool own_result; /* an alias of a result of this node, without its grad_fn */
+    uint32_t out_nr;
 } tti_saved;
 
 /* What the gradient of a result must look like. */
 typedef struct tti_out_meta {
     tt_device device;
-    uint8_t   dtype;
-    uint8_t   n_dims;
-    int64_t   dims[TT_MAX_DIMS];
+    uint8_t dtype;
+    uint8_t n_dims;
+    int64_t dims[TT_MAX_DIMS];
 } tti_out_meta;
 
 struct tt_hook {
@@ -63,34 +62,34 @@ struct tt_hook {
     atomic_bool dead;
     union {
         tt_tensor_hook_fn grad;
-        tt_leaf_hook_fn   leaf;
+        tt_leaf_hook_fn leaf;
     } fn;
-    void    *ctx;
+    void *ctx;
     uint32_t out_nr; /* of a node's result */
     tt_hook *next;
 };
 
 struct tti_node {
-    atomic_int    refs;
-    uint16_t      n_in, n_out, n_saved;
-    bool          released; /* saved tensors are gone */
+    atomic_int refs;
+    uint16_t n_in, n_out, n_saved;
+    bool released; /* saved tensors are gone */
     const tti_op *op;
-    uint64_t      seq; /* later operators have greater numbers */
-    tti_edge     *edges;
-    tti_saved    *saved;
+    uint64_t seq; /* later operators have greater numbers */
+    tti_edge *edges;
+    tti_saved *saved;
     tti_out_meta *outs;
-    void         *attrs;      /* what the operator needs to remember; plain data */
+    void *attrs;                     /* what the operator needs to remember; plain data */
     void (*attrs_free)(void *attrs); /* NULL: nothing to do */
-    tt_hook   *hooks;         /* on gradients of results, in the order added */
-    tt_tensor *retain[2];     /* borrowed: non-leaves that keep their gradient (first results) */
-    tti_node  *next_dead;     /* while being freed */
+    tt_hook *hooks;                  /* on gradients of results, in the order added */
+    tt_tensor *retain[2]; /* borrowed: non-leaves that keep their gradient (first results) */
+    tti_node *next_dead;  /* while being freed */
 };
 
 struct tti_grad_meta {
-    tt_tensor *grad;       /* owned */
-    tt_hook   *hooks;      /* leaf: on its gradient */
-    tt_hook   *pre_hooks;  /* leaf: before accumulation */
-    tt_hook   *post_hooks; /* leaf: after accumulation */
+    tt_tensor *grad;     /* owned */
+    tt_hook *hooks;      /* leaf: on its gradient */
+    tt_hook *pre_hooks;  /* leaf: before accumulation */
+    tt_hook *post_hooks; /* leaf: after accumulation */
 };
 
 extern _Thread_local tt_grad_mode tti_grad_mode;
@@ -100,7 +99,7 @@ extern _Thread_local tt_grad_mode tti_grad_mode;
 /* A node with room for so many edges, results, saved tensors and bytes of attributes, all zero. */
 tti_node *tti_node_new(const tti_op *op, int n_in, int n_out, int n_saved, size_t attrs_bytes);
 tti_node *tti_node_retain(tti_node *n);
-void      tti_node_free(tti_node *n);
+void tti_node_free(tti_node *n);
 /* Drop the saved tensors: a second backward is an error from here on. */
 void tti_node_release(tti_node *n);
 
@@ -148,7 +147,7 @@ static inline bool tti_wants_grad(const tt_tensor *t)
 
 /* The gradient data of t, made on first use; NULL when out of memory. */
 tti_grad_meta *tti_meta(tt_tensor *t);
-void           tti_graph_drop(tt_tensor *t);
+void tti_graph_drop(tt_tensor *t);
 
 /* A tensor over the same storage that is no part of any graph; scope-owned. */
 tt_tensor *tti_alias(tt_tensor *t);
@@ -156,6 +155,6 @@ tt_tensor *tti_alias(tt_tensor *t);
 /* ---- hooks ------------------------------------------------------------------------------- */
 
 tt_hook *tti_hook_new(tt_hook **list);
-void     tti_hooks_free(tt_hook **list);
+void tti_hooks_free(tt_hook **list);
 
 #endif

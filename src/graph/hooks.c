@@ -5,14 +5,13 @@
 
 tt_hook *tti_hook_new(tt_hook **list)
 {
-    tt_hook  *h = tti_calloc(1, sizeof *h);
+    tt_hook *h = tti_calloc(1, sizeof *h);
     tt_hook **at;
 
     if (h == NULL)
         return NULL;
     atomic_init(&h->refs, 2);
-    for (at = list; *at != NULL; at = &(*at)->next) {
-    }
+    for (at = list; *at != NULL; at = &(*at)->next) {}
     *at = h;
     return h;
 }
@@ -65,7 +64,7 @@ static tt_hook *add(tt_hook **list, void *ctx)
 tt_hook *tt_tensor_add_hook(tt_tensor *t, tt_tensor_hook_fn fn, void *ctx)
 {
     tti_grad_meta *m;
-    tt_hook       *h;
+    tt_hook *h;
 
     if (check("tensor hook", t, (const void *)(uintptr_t)fn, false) != TT_OK)
         return NULL;
@@ -78,14 +77,14 @@ tt_hook *tt_tensor_add_hook(tt_tensor *t, tt_tensor_hook_fn fn, void *ctx)
     if (h == NULL)
         return NULL;
     h->fn.grad = fn;
-    h->out_nr  = t->out_nr;
+    h->out_nr = t->out_nr;
     return h;
 }
 
 tt_hook *tt_leaf_add_pre_hook(tt_tensor *leaf, tt_tensor_hook_fn fn, void *ctx)
 {
     tti_grad_meta *m;
-    tt_hook       *h;
+    tt_hook *h;
 
     if (check("leaf hook", leaf, (const void *)(uintptr_t)fn, true) != TT_OK)
         return NULL;
@@ -99,7 +98,7 @@ tt_hook *tt_leaf_add_pre_hook(tt_tensor *leaf, tt_tensor_hook_fn fn, void *ctx)
 tt_hook *tt_leaf_add_post_hook(tt_tensor *leaf, tt_leaf_hook_fn fn, void *ctx)
 {
     tti_grad_meta *m;
-    tt_hook       *h;
+    tt_hook *h;
 
     if (check("leaf hook", leaf, (const void *)(uintptr_t)fn, true) != TT_OK)
         return NULL;

@@ -47,8 +47,8 @@ tt_tensor *tti_alias(tt_tensor *t)
         a->sparse = tti_calloc(1, sizeof *a->sparse);
         if (a->sparse == NULL)
             return NULL;
-        a->sparse->indices     = tt_tensor_retain(t->sparse->indices);
-        a->sparse->values      = tt_tensor_retain(t->sparse->values);
+        a->sparse->indices = tt_tensor_retain(t->sparse->indices);
+        a->sparse->values = tt_tensor_retain(t->sparse->values);
         a->sparse->sparse_dims = t->sparse->sparse_dims;
         a->flags |= t->flags & TTI_COALESCED;
         return a;
@@ -72,11 +72,11 @@ tt_status tt_set_requires_grad(tt_tensor *t, bool on)
         return TT_FAIL(TT_ERR_INVALID, "requires_grad: expected a tensor, got NULL");
     if (t->grad_fn != NULL)
         return on ? TT_OK
-                  : TT_FAIL(TT_ERR_INVALID, "requires_grad: can only be switched off on leaves; "
-                                            "this tensor is a result of \"%s\": use tt_detach",
+                  : TT_FAIL(TT_ERR_INVALID,
+                            "requires_grad: can only be switched off on leaves; "
+                            "this tensor is a result of \"%s\": use tt_detach",
                             t->grad_fn->op->name);
-    if (on && !tt_dtype_is_floating((tt_dtype)t->dtype) &&
-        !tt_dtype_is_complex((tt_dtype)t->dtype))
+    if (on && !tt_dtype_is_floating((tt_dtype)t->dtype) && !tt_dtype_is_complex((tt_dtype)t->dtype))
         return TT_FAIL(TT_ERR_INVALID,
                        "requires_grad: expected a floating or complex tensor, got %s",
                        tt_dtype_name((tt_dtype)t->dtype));
@@ -118,7 +118,7 @@ tt_tensor *tt_grad_of(const tt_tensor *t)
 tt_status tt_set_grad(tt_tensor *t, tt_tensor *grad)
 {
     tti_grad_meta *m;
-    tt_tensor     *old;
+    tt_tensor *old;
 
     if (t == NULL)
         return TT_FAIL(TT_ERR_INVALID, "set_grad: expected a tensor, got NULL");
@@ -132,7 +132,7 @@ tt_status tt_set_grad(tt_tensor *t, tt_tensor *grad)
     m = tti_meta(t);
     if (m == NULL)
         return TT_ERR_NOMEM;
-    old     = m->grad;
+    old = m->grad;
     m->grad = tt_tensor_retain(grad);
     tt_tensor_free(old);
     return TT_OK;

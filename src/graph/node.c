@@ -8,9 +8,9 @@
 
 _Thread_local tt_grad_mode tti_grad_mode = TT_GRAD_ON;
 
-static _Thread_local uint64_t  next_seq;
+static _Thread_local uint64_t next_seq;
 static _Thread_local tti_node *dead_list; /* nodes waiting to be freed by the outermost call */
-static _Thread_local bool      freeing;
+static _Thread_local bool freeing;
 
 static size_t round16(size_t n)
 {
@@ -19,26 +19,26 @@ static size_t round16(size_t n)
 
 tti_node *tti_node_new(const tti_op *op, int n_in, int n_out, int n_saved, size_t attrs_bytes)
 {
-    size_t    at_edges = round16(sizeof(tti_node));
-    size_t    at_saved = at_edges + round16((size_t)n_in * sizeof(tti_edge));
-    size_t    at_outs  = at_saved + round16((size_t)n_saved * sizeof(tti_saved));
-    size_t    at_attrs = at_outs + round16((size_t)n_out * sizeof(tti_out_meta));
-    char     *mem      = tti_malloc(at_attrs + round16(attrs_bytes));
-    tti_node *n        = (tti_node *)(void *)mem;
+    size_t at_edges = round16(sizeof(tti_node));
+    size_t at_saved = at_edges + round16((size_t)n_in * sizeof(tti_edge));
+    size_t at_outs = at_saved + round16((size_t)n_saved * sizeof(tti_saved));
+    size_t at_attrs = at_outs + round16((size_t)n_out * sizeof(tti_out_meta));
+    char *mem = tti_malloc(at_attrs + round16(attrs_bytes));
+    tti_node *n = (tti_node *)(void *)mem;
 
     if (n == NULL)
         return NULL;
     memset(mem, 0, at_attrs + round16(attrs_bytes));
     atomic_init(&n->refs, 1);
-    n->op      = op;
-    n->n_in    = (uint16_t)n_in;
-    n->n_out   = (uint16_t)n_out;
+    n->op = op;
+    n->n_in = (uint16_t)n_in;
+    n->n_out = (uint16_t)n_out;
     n->n_saved = (uint16_t)n_saved;
-    n->seq     = next_seq++;
-    n->edges   = (tti_edge *)(void *)(mem + at_edges);
-    n->saved   = (tti_saved *)(void *)(mem + at_saved);
-    n->outs    = (tti_out_meta *)(void *)(mem + at_outs);
-    n->attrs   = mem + at_attrs;
+    n->seq = next_seq++;
+    n->edges = (tti_edge *)(void *)(mem + at_edges);
+    n->saved = (tti_saved *)(void *)(mem + at_saved);
+    n->outs = (tti_out_meta *)(void *)(mem + at_outs);
+    n->attrs = mem + at_attrs;
     return n;
 }
 
@@ -51,7 +51,7 @@ tti_node *tti_node_retain(tti_node *n)
 void tti_node_release(tti_node *n)
 {
     for (int i = 0; i < n->n_saved; i++) {
-        tt_tensor *t  = n->saved[i].t;
+        tt_tensor *t = n->saved[i].t;
         n->saved[i].t = NULL;
         tt_tensor_free(t);
     }
@@ -79,7 +79,7 @@ void tti_node_free(tti_node *n)
     if (n == NULL || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
         return;
     n->next_dead = dead_list;
-    dead_list    = n;
+    dead_list = n;
     if (freeing)
         return;
     freeing = true;
@@ -97,8 +97,7 @@ void tti_node_set_edge(tti_node *n, int i, tt_tensor *in)
     if (!tti_wants_grad(in))
         return;
     if (in->grad_fn != NULL)
-        n->edges[i] =
-            (tti_edge){ .node = tti_node_retain(in->grad_fn), .out_nr = in->out_nr };
+        n->edges[i] = (tti_edge){ .node = tti_node_retain(in->grad_fn), .out_nr = in->out_nr };
     else
         n->edges[i] = (tti_edge){ .leaf = tt_tensor_retain(in) };
 }
@@ -108,14 +107,14 @@ void tti_node_set_out(tti_node *n, int out_nr, tt_tensor *out)
     tti_out_meta *m = &n->outs[out_nr];
 
     m->device = out->device;
-    m->dtype  = out->dtype;
+    m->dtype = out->dtype;
     m->n_dims = out->n_dims;
     for (int i = 0; i < out->n_dims; i++)
         m->dims[i] = out->dims[i];
     if (out->grad_fn != NULL) /* in place: the old history is an edge of n now */
         tti_node_free(out->grad_fn);
     out->grad_fn = tti_node_retain(n);
-    out->out_nr  = (uint32_t)out_nr;
+    out->out_nr = (uint32_t)out_nr;
     out->flags |= TTI_REQUIRES_GRAD;
 }
 
@@ -131,8 +130,8 @@ tt_status tti_node_save(tti_node *n, int i, tt_tensor *t)
         return TT_OK;
     }
     s->own_result = true;
-    s->out_nr     = t->out_nr;
-    s->t          = tt_tensor_retain(tti_alias(t));
+    s->out_nr = t->out_nr;
+    s->t = tt_tensor_retain(tti_alias(t));
     return s->t != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
@@ -144,7 +143,7 @@ static tt_tensor *reattach(tti_node *n, const tti_saved *s)
     if (t == NULL)
         return NULL;
     t->grad_fn = tti_node_retain(n);
-    t->out_nr  = s->out_nr;
+    t->out_nr = s->out_nr;
     t->flags |= TTI_REQUIRES_GRAD;
     return t;
 }

@@ -32,7 +32,7 @@ static tt_status check_odd(const tti_call *c, const tt_tensor *t)
 static tt_status check_inputs(tti_call *c)
 {
     const tt_tensor *first = NULL;
-    bool             wants = false;
+    bool wants = false;
 
     for (int i = 0; i < c->n_in; i++)
         wants = wants || tti_wants_grad(c->in[i]);
@@ -47,8 +47,7 @@ static tt_status check_inputs(tti_call *c)
                 return TT_FAIL(TT_ERR_INVALID, "%s: operand %d is NULL", c->op->name, i);
             return tt_last_status();
         }
-        if (tt_unlikely(t->storage == NULL || tti_is_blocked(t) ||
-                        (t->flags & TTI_INFERENCE) != 0))
+        if (tt_unlikely(t->storage == NULL || tti_is_blocked(t) || (t->flags & TTI_INFERENCE) != 0))
             TT_TRY(check_odd(c, t));
         if (t->n_dims == 0 && t->device.kind == TT_DEVICE_CPU)
             continue; /* a single host value goes with any device */
@@ -74,8 +73,9 @@ bool tti_call_begin(tti_call *c)
 
 static void tell_after(const tti_call *c, tt_tensor *out, tt_status st)
 {
-    tt_op_event e = { .name = c->op->name, .in = c->in, .n_in = c->n_in,
-                      .out = out, .status = st, .after = true };
+    tt_op_event e = {
+        .name = c->op->name, .in = c->in, .n_in = c->n_in, .out = out, .status = st, .after = true
+    };
 
     tti_observe_after(&e);
 }
@@ -136,10 +136,10 @@ bool tti_call_begin_inplace(tti_call *c)
     if (!tti_call_begin(c))
         return false;
     self = c->in[0];
-    if ((self->flags & TTI_INFERENCE) != 0 && tti_grad_mode != TT_GRAD_INFERENCE &&
-        c->wants_grad)
-        return TT_FAIL(TT_ERR_INVALID, "%s: a tensor made in inference mode cannot be changed "
-                                       "while recording",
+    if ((self->flags & TTI_INFERENCE) != 0 && tti_grad_mode != TT_GRAD_INFERENCE && c->wants_grad)
+        return TT_FAIL(TT_ERR_INVALID,
+                       "%s: a tensor made in inference mode cannot be changed "
+                       "while recording",
                        c->op->name),
                false;
     if (!c->wants_grad)

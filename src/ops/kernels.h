@@ -17,19 +17,19 @@
 #include "ops/kernels_reduce.h"
 
 typedef struct tti_kernels {
-    const char                    *device;
-    const tti_pointwise_kernels   *pointwise;
-    const tti_reduce_kernels      *reduce;
-    const tti_linalg_kernels      *linalg;
-    const tti_index_kernels       *index;
-    const tti_nn_kernels          *nn;
-    const tti_random_kernels      *random;
-    const tti_optim_kernels       *optim;
+    const char *device;
+    const tti_pointwise_kernels *pointwise;
+    const tti_reduce_kernels *reduce;
+    const tti_linalg_kernels *linalg;
+    const tti_index_kernels *index;
+    const tti_nn_kernels *nn;
+    const tti_random_kernels *random;
+    const tti_optim_kernels *optim;
 } tti_kernels;
 
-extern const tti_kernels       tti_kernels_cpu;
+extern const tti_kernels tti_kernels_cpu;
 extern const tti_kernels *const tti_kernel_rows[]; /* by tt_device_kind; src/registry.c */
-extern const int                tti_n_kernel_rows;
+extern const int tti_n_kernel_rows;
 
 /* The kernels of the device t is on. Tensors exist only on devices that have a row. */
 static inline const tti_kernels *tti_kernels_of(const tt_tensor *t)

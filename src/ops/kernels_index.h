@@ -18,7 +18,7 @@ typedef struct tti_index_kernels {
                          bool add);
     /* Counts first: *n_p elements of mask are set. */
     tt_status (*count_nonzero)(const tt_tensor *x, int64_t *n_p);
-    tt_status (*nonzero)(tt_tensor *out, const tt_tensor *x);                 /* out [n, dims] */
+    tt_status (*nonzero)(tt_tensor *out, const tt_tensor *x); /* out [n, dims] */
     tt_status (*masked_select)(tt_tensor *out, const tt_tensor *x, const tt_tensor *mask);
     tt_status (*masked_scatter)(tt_tensor *out, const tt_tensor *mask, const tt_tensor *src);
     tt_status (*one_hot)(tt_tensor *out, const tt_tensor *index); /* out zeroed by the kernel */

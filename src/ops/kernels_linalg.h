@@ -14,9 +14,9 @@ typedef enum tti_epilogue {
 } tti_epilogue;
 
 typedef struct tti_gemm {
-    double           alpha, beta; /* out = act(alpha * a @ b + beta * out + bias) */
-    const tt_tensor *bias;        /* NULL or [n] of the same type */
-    tti_epilogue     epilogue;
+    double alpha, beta;    /* out = act(alpha * a @ b + beta * out + bias) */
+    const tt_tensor *bias; /* NULL or [n] of the same type */
+    tti_epilogue epilogue;
 } tti_gemm;
 
 typedef struct tti_linalg_kernels {

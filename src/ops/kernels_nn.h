@@ -8,8 +8,8 @@
 
 /* Sizes of a convolution over up to two spatial dimensions (1-D ones have height 1). */
 typedef struct tti_conv {
-    int64_t n, c, h, w;    /* input */
-    int64_t oc, oh, ow;    /* output */
+    int64_t n, c, h, w; /* input */
+    int64_t oc, oh, ow; /* output */
     int64_t kh, kw;
     int64_t stride[2], pad[2], dilation[2];
     int64_t groups;
@@ -19,17 +19,18 @@ typedef struct tti_pool {
     int64_t n, c, h, w, oh, ow; /* n * c planes */
     int64_t kernel[2], stride[2], pad[2], dilation[2];
     int64_t divisor; /* average: 0: by count */
-    bool    exclude_pad;
+    bool exclude_pad;
 } tti_pool;
 
 typedef struct tti_attention {
-    int64_t          batch, heads;      /* leading sizes, flattened */
-    int64_t          len_q, len_k, dim_qk, dim_v;
-    double           scale;
-    bool             causal;
-    const tt_tensor *mask; /* NULL, or float of q's type with sizes [batch or 1, heads or 1, len_q or 1, len_k] and any strides */
-    double           dropout_p;
-    uint64_t         seed, offset; /* of the dropout's random numbers */
+    int64_t batch, heads; /* leading sizes, flattened */
+    int64_t len_q, len_k, dim_qk, dim_v;
+    double scale;
+    bool causal;
+    const tt_tensor *
+        mask; /* NULL, or float of q's type with sizes [batch or 1, heads or 1, len_q or 1, len_k] and any strides */
+    double dropout_p;
+    uint64_t seed, offset; /* of the dropout's random numbers */
 } tti_attention;
 
 typedef struct tti_nn_kernels {
@@ -51,7 +52,8 @@ typedef struct tti_nn_kernels {
     tt_status (*layer_norm)(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, const tt_tensor *x,
                             const tt_tensor *w, const tt_tensor *b, double eps);
     tt_status (*layer_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
-                                 const tt_tensor *x, const tt_tensor *w, const tt_tensor *mean_rstd[2]);
+                                 const tt_tensor *x, const tt_tensor *w,
+                                 const tt_tensor *mean_rstd[2]);
     /* x [n, c, inner...]: statistics per channel. */
     tt_status (*batch_norm_stats)(tt_tensor *mean, tt_tensor *var, const tt_tensor *x);
     tt_status (*batch_norm_apply)(tt_tensor *y, const tt_tensor *x, const tt_tensor *mean,
@@ -87,8 +89,7 @@ typedef struct tti_nn_kernels {
     tt_status (*attention)(tt_tensor *out, tt_tensor *lse, const tt_tensor *qkv[3],
                            const tti_attention *a);
     tt_status (*attention_grad)(tt_tensor *dqkv[3], const tt_tensor *dout, const tt_tensor *qkv[3],
-                                const tt_tensor *out, const tt_tensor *lse,
-                                const tti_attention *a);
+                                const tt_tensor *out, const tt_tensor *lse, const tti_attention *a);
 
     /* y = keep ? x * scale : 0 with keep from Philox; the same call with dy gives dx. */
     tt_status (*dropout)(tt_tensor *y, const tt_tensor *x, double p, uint64_t seed,

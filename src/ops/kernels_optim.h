@@ -7,24 +7,24 @@
 
 typedef struct tti_sgd_args {
     double lr, momentum, dampening, weight_decay;
-    bool   nesterov, maximize, first; /* first: the momentum buffer is new */
+    bool nesterov, maximize, first; /* first: the momentum buffer is new */
 } tti_sgd_args;
 
 typedef struct tti_adam_args {
     double lr, beta1, beta2, eps, weight_decay;
-    double step; /* 1 for the first */
-    bool   decoupled; /* AdamW */
-    bool   amsgrad, maximize;
+    double step;    /* 1 for the first */
+    bool decoupled; /* AdamW */
+    bool amsgrad, maximize;
 } tti_adam_args;
 
 typedef struct tti_adagrad_args {
     double lr, lr_decay, eps, weight_decay, step;
-    bool   maximize;
+    bool maximize;
 } tti_adagrad_args;
 
 typedef struct tti_rmsprop_args {
     double lr, alpha, eps, weight_decay, momentum;
-    bool   centered, maximize;
+    bool centered, maximize;
 } tti_rmsprop_args;
 
 typedef struct tti_optim_kernels {

@@ -15,9 +15,9 @@ typedef enum tti_random_kind {
 
 typedef struct tti_random_draw {
     tti_random_kind kind;
-    double          a, b;
-    int64_t         lo, hi; /* INT */
-    uint64_t        seed, offset;
+    double a, b;
+    int64_t lo, hi; /* INT */
+    uint64_t seed, offset;
 } tti_random_draw;
 
 typedef struct tti_random_kernels {

@@ -21,7 +21,7 @@ typedef enum tti_reduce_op {
     TTI_NORM0,
     TTI_NORMP, /* p[0] */
     TTI_SUMSQ,
-    TTI_VAR,       /* p[0]: correction */
+    TTI_VAR, /* p[0]: correction */
     TTI_LOGSUMEXP,
 } tti_reduce_op;
 

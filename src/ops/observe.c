@@ -11,21 +11,21 @@
 #define MAX_TOLD 32
 
 struct tt_observer {
-    atomic_int     refs;
-    atomic_bool    dead;
+    atomic_int refs;
+    atomic_bool dead;
     tt_observer_fn fn;
-    void          *ctx;
-    bool           one_thread;
-    pthread_t      thread;
-    char          *name; /* NULL: all */
-    tt_observer   *next; /* mu_list */
+    void *ctx;
+    bool one_thread;
+    pthread_t thread;
+    char *name;        /* NULL: all */
+    tt_observer *next; /* mu_list */
 };
 
 atomic_int tti_n_observers;
 
 static pthread_mutex_t mu_list = PTHREAD_MUTEX_INITIALIZER;
-static tt_observer    *list;                 /* mu_list */
-static _Thread_local bool inside;            /* operators used by an observer are not observed */
+static tt_observer *list;         /* mu_list */
+static _Thread_local bool inside; /* operators used by an observer are not observed */
 
 static void unref(tt_observer *o)
 {
@@ -49,13 +49,13 @@ tt_observer *tt_observer_new(const char *name, bool this_thread_only, tt_observe
         return NULL;
     }
     atomic_init(&o->refs, 1);
-    o->fn         = fn;
-    o->ctx        = ctx;
+    o->fn = fn;
+    o->ctx = ctx;
     o->one_thread = this_thread_only;
-    o->thread     = pthread_self();
+    o->thread = pthread_self();
     pthread_mutex_lock(&mu_list);
     o->next = list;
-    list    = o;
+    list = o;
     pthread_mutex_unlock(&mu_list);
     atomic_fetch_add(&tti_n_observers, 1);
     return o;
@@ -97,12 +97,12 @@ static int snapshot(const tt_op_event *e, tt_observer **told)
 static tt_status tell(const tt_op_event *e)
 {
     tt_observer *told[MAX_TOLD];
-    tt_status    st = TT_OK;
-    int          n;
+    tt_status st = TT_OK;
+    int n;
 
     if (inside)
         return TT_OK;
-    n      = snapshot(e, told);
+    n = snapshot(e, told);
     inside = true;
     for (int i = 0; i < n; i++) {
         if (st == TT_OK && !atomic_load(&told[i]->dead))

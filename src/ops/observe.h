@@ -15,6 +15,6 @@ static inline bool tti_observing(void)
 }
 
 tt_status tti_observe_before(const tt_op_event *e);
-void      tti_observe_after(const tt_op_event *e);
+void tti_observe_after(const tt_op_event *e);
 
 #endif

@@ -27,16 +27,16 @@
 #define TTI_MAX_SAVED 8
 
 typedef struct tti_call {
-    const tti_op     *op;
+    const tti_op *op;
     tt_tensor *const *in;
-    int               n_in;
-    uint32_t          optional; /* bit i: in[i] may be NULL */
-    const void       *attrs;    /* copied into the node */
-    size_t            attrs_bytes;
-    tt_tensor        *saved[TTI_MAX_SAVED];
-    int               n_saved;
-    bool              wants_grad; /* set by begin: the call will be recorded */
-    bool              observed;
+    int n_in;
+    uint32_t optional; /* bit i: in[i] may be NULL */
+    const void *attrs; /* copied into the node */
+    size_t attrs_bytes;
+    tt_tensor *saved[TTI_MAX_SAVED];
+    int n_saved;
+    bool wants_grad; /* set by begin: the call will be recorded */
+    bool observed;
 } tti_call;
 
 /* Check inputs (NULL, sparse, devices), make them plain, ask observers. False: failed, recorded, and
@@ -58,7 +58,7 @@ tt_status tti_call_end_many(tti_call *c, tt_tensor *const *outs, int n_out, tt_s
 
 /* In-place operators: in[0] is written. Refuses leaves that require a gradient while recording, and
  * views whose base is in a graph. End bumps the version and rebases in[0] onto the new node. */
-bool       tti_call_begin_inplace(tti_call *c);
+bool tti_call_begin_inplace(tti_call *c);
 tt_tensor *tti_call_end_inplace(tti_call *c, tt_status st);
 
 /* Run `st` through: TT_OK when the tensor is there, else the recorded failure. */

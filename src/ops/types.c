@@ -34,7 +34,7 @@ static tt_dtype type_of(const tt_tensor *t)
 tt_dtype tti_result_type(const tt_tensor *a, const tt_tensor *b)
 {
     tt_dtype da = type_of(a), db = type_of(b);
-    int      ra, rb, ca, cb;
+    int ra, rb, ca, cb;
 
     if (tt_likely(da == db))
         return da;
@@ -82,13 +82,13 @@ tt_tensor *tti_contiguous(tt_tensor *x)
 tt_tensor *tti_empty_broadcast(const char *name, const tt_tensor *a, const tt_tensor *b,
                                tt_dtype dtype)
 {
-    int64_t   dims[TT_MAX_DIMS];
-    int       n;
+    int64_t dims[TT_MAX_DIMS];
+    int n;
     tt_device device = a->n_dims == 0 && a->device.kind == TT_DEVICE_CPU ? b->device : a->device;
 
     if (tt_likely(tti_same_shape(a, b)))
         return tti_is_contiguous(a) || !tti_is_contiguous(b) ? tti_empty_like(a, dtype)
-                                                              : tti_empty_like(b, dtype);
+                                                             : tti_empty_like(b, dtype);
     if (tti_broadcast(name, a->dims, a->n_dims, b->dims, b->n_dims, dims, &n) != TT_OK)
         return NULL;
     if (n == a->n_dims && tti_numel(dims, n) == a->numel)

@@ -4,12 +4,12 @@
 
 static const struct {
     const char *name;
-    size_t      size;
+    size_t size;
 } table[TT_N_DTYPES] = {
-    [TT_F32] = { "float32", 4 },  [TT_F64] = { "float64", 8 },    [TT_F16] = { "float16", 2 },
-    [TT_BF16] = { "bfloat16", 2 }, [TT_I8] = { "int8", 1 },        [TT_U8] = { "uint8", 1 },
-    [TT_I16] = { "int16", 2 },    [TT_I32] = { "int32", 4 },      [TT_I64] = { "int64", 8 },
-    [TT_BOOL] = { "bool", 1 },    [TT_C64] = { "complex64", 8 },  [TT_C128] = { "complex128", 16 },
+    [TT_F32] = { "float32", 4 },   [TT_F64] = { "float64", 8 },   [TT_F16] = { "float16", 2 },
+    [TT_BF16] = { "bfloat16", 2 }, [TT_I8] = { "int8", 1 },       [TT_U8] = { "uint8", 1 },
+    [TT_I16] = { "int16", 2 },     [TT_I32] = { "int32", 4 },     [TT_I64] = { "int64", 8 },
+    [TT_BOOL] = { "bool", 1 },     [TT_C64] = { "complex64", 8 }, [TT_C128] = { "complex128", 16 },
 };
 
 static bool valid(tt_dtype d)

@@ -11,14 +11,14 @@
 
 typedef struct scope_stack {
     tt_tensor **items;
-    size_t      n, cap;
-    int         depth;
-    bool        warned, registered;
+    size_t n, cap;
+    int depth;
+    bool warned, registered;
 } scope_stack;
 
 static _Thread_local scope_stack mine;
 
-static pthread_key_t  exit_key;
+static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 static void free_down_to(size_t mark)
@@ -62,8 +62,9 @@ tt_tensor *tti_scope_add(tt_tensor *t)
     mine.items[mine.n++] = t;
     if (tt_unlikely(mine.depth == 0 && mine.n >= WARN_AT && !mine.warned)) {
         mine.warned = true;
-        tt_warn("scope", "%zu tensors were made outside of any scope and are kept until the thread "
-                         "ends; put TT_SCOPE { } around the loop that makes them",
+        tt_warn("scope",
+                "%zu tensors were made outside of any scope and are kept until the thread "
+                "ends; put TT_SCOPE { } around the loop that makes them",
                 mine.n);
     }
     return t;

@@ -7,8 +7,8 @@
 
 int64_t tti_numel(const int64_t *dims, int n_dims)
 {
-    int64_t n    = 1;
-    bool    zero = false;
+    int64_t n = 1;
+    bool zero = false;
 
     for (int i = 0; i < n_dims; i++) {
         if (dims[i] < 0)
@@ -34,7 +34,7 @@ void tti_strides_contiguous(const int64_t *dims, int n_dims, int64_t *strides)
 void tti_strides_format(const int64_t *dims, int n_dims, tt_memory_format f, int64_t *strides)
 {
     int64_t step = 1;
-    bool    last = (f == TT_FORMAT_CHANNELS_LAST && n_dims == 4) ||
+    bool last = (f == TT_FORMAT_CHANNELS_LAST && n_dims == 4) ||
                 (f == TT_FORMAT_CHANNELS_LAST_3D && n_dims == 5);
 
     if (!last) {
@@ -101,7 +101,7 @@ bool tti_view_strides(const int64_t *dims, const int64_t *strides, int n, const 
                       int new_n, int64_t *new_strides)
 {
     int64_t total = tti_numel(dims, n);
-    int     view  = new_n - 1;
+    int view = new_n - 1;
     int64_t base, run = 1, cut = 1;
 
     if (total == 0 || n == 0) {
@@ -122,8 +122,8 @@ bool tti_view_strides(const int64_t *dims, const int64_t *strides, int n, const 
             return false;
         if (i > 0) {
             base = strides[i - 1];
-            run  = 1;
-            cut  = 1;
+            run = 1;
+            cut = 1;
         }
     }
     return view == -1;

@@ -34,6 +34,7 @@ bool tti_view_strides(const int64_t *dims, const int64_t *strides, int n, const 
 char *tti_shape_text(const int64_t *dims, int n_dims, char *text, size_t size);
 #define TTI_SHAPE_TEXT 160
 /* TTI_SHAPE_OF(t): the same for a tensor, in a buffer that lives as long as the full expression. */
-#define TTI_SHAPE_OF(t) tti_shape_text((t)->dims, (t)->n_dims, (char[TTI_SHAPE_TEXT]){ 0 }, TTI_SHAPE_TEXT)
+#define TTI_SHAPE_OF(t) \
+    tti_shape_text((t)->dims, (t)->n_dims, (char[TTI_SHAPE_TEXT]){ 0 }, TTI_SHAPE_TEXT)
 
 #endif

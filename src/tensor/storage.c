@@ -5,7 +5,7 @@
 tt_storage *tti_storage_new(size_t bytes, tt_device device)
 {
     const tti_driver *drv = tti_driver_of(device);
-    tt_storage       *s;
+    tt_storage *s;
 
     if (drv == NULL)
         return NULL;

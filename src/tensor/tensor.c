@@ -16,7 +16,7 @@ static tt_tensor *tensor_alloc(const int64_t *dims, int n_dims, tt_dtype dtype, 
         return NULL;
     memset(t, 0, offsetof(tt_tensor, dims));
     atomic_init(&t->refs, 1);
-    t->dtype  = (uint8_t)dtype;
+    t->dtype = (uint8_t)dtype;
     t->n_dims = (uint8_t)n_dims;
     t->device = device;
     for (int i = 0; i < n_dims; i++)
@@ -43,7 +43,7 @@ static tt_status check_shape(const int64_t *dims, int n_dims, tt_dtype dtype, in
 
 tt_tensor *tti_bare(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device device)
 {
-    int64_t    numel;
+    int64_t numel;
     tt_tensor *t;
 
     if (check_shape(dims, n_dims, dtype, &numel) != TT_OK)
@@ -58,7 +58,7 @@ tt_tensor *tti_bare(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device d
 
 tt_tensor *tti_empty(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device device)
 {
-    int64_t    numel;
+    int64_t numel;
     tt_tensor *t;
 
     if (check_shape(dims, n_dims, dtype, &numel) != TT_OK)
@@ -101,8 +101,8 @@ static tt_status span_of(const int64_t *dims, const int64_t *strides, int n_dims
 tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_dims,
                              tt_dtype dtype, tt_device device)
 {
-    int64_t    numel, span;
-    size_t     bytes;
+    int64_t numel, span;
+    size_t bytes;
     tt_tensor *t;
 
     if (check_shape(dims, n_dims, dtype, &numel) != TT_OK ||
@@ -113,7 +113,7 @@ tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_
         return NULL;
     memcpy(t->strides, strides, (size_t)n_dims * sizeof *strides);
     tti_update_flags(t);
-    bytes      = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
+    bytes = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
     t->storage = tti_storage_new(bytes, device);
     if (t->storage == NULL) {
         tt_tensor_free(t);
@@ -126,7 +126,7 @@ tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_
 static bool dense_strides(const tt_tensor *t)
 {
     int64_t step = 1;
-    bool    used[TT_MAX_DIMS] = { false };
+    bool used[TT_MAX_DIMS] = { false };
 
     for (int found = 0; found < t->n_dims; found++) {
         int pick = -1;
@@ -147,14 +147,13 @@ static bool dense_strides(const tt_tensor *t)
 
 tt_tensor *tti_empty_like(const tt_tensor *x, tt_dtype dtype)
 {
-    if (tt_likely(tti_is_contiguous(x)) || x->storage == NULL || x->numel == 0 ||
-        !dense_strides(x))
+    if (tt_likely(tti_is_contiguous(x)) || x->storage == NULL || x->numel == 0 || !dense_strides(x))
         return tti_empty(x->dims, x->n_dims, dtype, x->device);
     return tti_empty_strided(x->dims, x->strides, x->n_dims, dtype, x->device);
 }
 
-tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides,
-                        int n_dims, int64_t offset)
+tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides, int n_dims,
+                        int64_t offset)
 {
     tt_tensor *t;
 
@@ -166,17 +165,17 @@ tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *
         return NULL;
     for (int i = 0; i < n_dims; i++)
         t->strides[i] = strides[i];
-    t->offset  = offset;
+    t->offset = offset;
     t->storage = tti_storage_retain(x->storage);
-    t->flags   = (uint16_t)(TTI_VIEW | (x->flags & TTI_INFERENCE));
+    t->flags = (uint16_t)(TTI_VIEW | (x->flags & TTI_INFERENCE));
     tti_update_flags(t);
     return tti_scope_add(t);
 }
 
 void tti_update_flags(tt_tensor *t)
 {
-    int64_t step  = 1;
-    bool    plain = true;
+    int64_t step = 1;
+    bool plain = true;
 
     t->numel = tti_numel(t->dims, t->n_dims);
     for (int i = t->n_dims - 1; i >= 0; i--) {
@@ -212,10 +211,10 @@ tt_tensor *tt_empty_like(const tt_tensor *t)
 tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype dtype,
                    tt_release_fn release, void *ctx)
 {
-    int64_t     numel, span = 0;
-    tt_tensor  *t;
+    int64_t numel, span = 0;
+    tt_tensor *t;
     tt_storage *s;
-    int64_t     row_major[TT_MAX_DIMS];
+    int64_t row_major[TT_MAX_DIMS];
 
     if (check_shape(shape.dims, shape.n_dims, dtype, &numel) != TT_OK)
         return NULL;
@@ -238,12 +237,12 @@ tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype 
         return NULL;
     }
     atomic_init(&s->refs, 1);
-    s->data    = data;
-    s->bytes   = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
+    s->data = data;
+    s->bytes = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
     t->storage = s;
     if (tti_scope_add(t) == NULL)
         return NULL;
-    s->release     = release; /* from here on the memory is the tensor's */
+    s->release = release; /* from here on the memory is the tensor's */
     s->release_ctx = ctx;
     return t;
 }

@@ -17,11 +17,11 @@
 #include "device/driver.h"
 #include "tutti/tensor.h"
 
-typedef struct tt_storage      tt_storage;
-typedef struct tti_blocked     tti_blocked;
-typedef struct tti_sparse      tti_sparse;
-typedef struct tti_node        tti_node;      /* graph/graph.h */
-typedef struct tti_grad_meta   tti_grad_meta; /* graph/graph.h */
+typedef struct tt_storage tt_storage;
+typedef struct tti_blocked tti_blocked;
+typedef struct tti_sparse tti_sparse;
+typedef struct tti_node tti_node;           /* graph/graph.h */
+typedef struct tti_grad_meta tti_grad_meta; /* graph/graph.h */
 
 /* A storage whose bytes are in a layout private to some operators. `unblock` rewrites it in plain
  * row-major order and drops the tag; it may fail and then changes nothing. */
@@ -31,49 +31,49 @@ struct tti_blocked {
 };
 
 struct tt_storage {
-    atomic_int           refs;
-    tt_device            device;
-    const tti_driver    *driver; /* NULL: not ours to free; see release */
-    void                *data;
-    size_t               bytes;
-    atomic_uint_fast64_t version; /* in-place writes so far */
+    atomic_int refs;
+    tt_device device;
+    const tti_driver *driver; /* NULL: not ours to free; see release */
+    void *data;
+    size_t bytes;
+    atomic_uint_fast64_t version;   /* in-place writes so far */
     _Atomic(tti_blocked *) blocked; /* NULL: plain */
-    tt_release_fn        release;
-    void                *release_ctx;
+    tt_release_fn release;
+    void *release_ctx;
 };
 
 enum {
     TTI_REQUIRES_GRAD = 1,
-    TTI_CONTIGUOUS    = 2,  /* row-major without gaps; kept up to date */
-    TTI_NUMBER        = 4,  /* a bare number for type promotion */
-    TTI_INFERENCE     = 8,  /* made in inference mode */
-    TTI_VIEW          = 16, /* made by a view operator from another tensor */
-    TTI_COALESCED     = 32, /* sparse: sorted, each index once */
+    TTI_CONTIGUOUS = 2, /* row-major without gaps; kept up to date */
+    TTI_NUMBER = 4,     /* a bare number for type promotion */
+    TTI_INFERENCE = 8,  /* made in inference mode */
+    TTI_VIEW = 16,      /* made by a view operator from another tensor */
+    TTI_COALESCED = 32, /* sparse: sorted, each index once */
 };
 
 struct tt_tensor {
-    atomic_int     refs;
-    uint8_t        dtype; /* tt_dtype */
-    uint8_t        n_dims;
-    uint16_t       flags;
-    tt_device      device;
-    uint32_t       out_nr;  /* which result of grad_fn */
-    int64_t        numel;
-    int64_t        offset;  /* in elements */
-    tt_storage    *storage; /* NULL: sparse */
-    tti_node      *grad_fn; /* NULL: leaf */
-    tti_grad_meta *meta;    /* gradient, hooks; NULL until needed */
-    tti_sparse    *sparse;
-    tt_tensor     *base;    /* of a view: the tensor it views, when autograd must know */
-    int64_t        dims[TT_MAX_DIMS];
-    int64_t        strides[TT_MAX_DIMS];
+    atomic_int refs;
+    uint8_t dtype; /* tt_dtype */
+    uint8_t n_dims;
+    uint16_t flags;
+    tt_device device;
+    uint32_t out_nr; /* which result of grad_fn */
+    int64_t numel;
+    int64_t offset;      /* in elements */
+    tt_storage *storage; /* NULL: sparse */
+    tti_node *grad_fn;   /* NULL: leaf */
+    tti_grad_meta *meta; /* gradient, hooks; NULL until needed */
+    tti_sparse *sparse;
+    tt_tensor *base; /* of a view: the tensor it views, when autograd must know */
+    int64_t dims[TT_MAX_DIMS];
+    int64_t strides[TT_MAX_DIMS];
 };
 
 /* Sparse COO: shape and dtype are in the tensor. */
 struct tti_sparse {
     tt_tensor *indices; /* int64 [sparse_dims, nnz], retained */
     tt_tensor *values;  /* [nnz, dense...], retained */
-    int        sparse_dims;
+    int sparse_dims;
 };
 
 /* Called when a tensor dies while it has grad_fn or meta: a row of src/registry.c. */
@@ -83,7 +83,7 @@ extern void (*const tti_drop_graph)(tt_tensor *t);
 
 tt_storage *tti_storage_new(size_t bytes, tt_device device);
 tt_storage *tti_storage_retain(tt_storage *s);
-void        tti_storage_free(tt_storage *s);
+void tti_storage_free(tt_storage *s);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
@@ -95,8 +95,8 @@ tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_
 /* Shape of x, its order of dimensions in memory (dense strides kept), the given type. */
 tt_tensor *tti_empty_like(const tt_tensor *x, tt_dtype dtype);
 /* A view of x's storage; no autograd. Strides and dims are checked by the caller. */
-tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides,
-                        int n_dims, int64_t offset);
+tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides, int n_dims,
+                        int64_t offset);
 /* A tensor without storage (for sparse), in the current scope. */
 tt_tensor *tti_bare(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device device);
 
@@ -136,9 +136,8 @@ static inline void *tti_data(const tt_tensor *t)
 
 static inline uint64_t tti_version(const tt_tensor *t)
 {
-    return t->storage != NULL
-               ? atomic_load_explicit(&t->storage->version, memory_order_relaxed)
-               : 0;
+    return t->storage != NULL ? atomic_load_explicit(&t->storage->version, memory_order_relaxed)
+                              : 0;
 }
 
 static inline void tti_bump_version(tt_tensor *t)

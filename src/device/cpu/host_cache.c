@@ -33,18 +33,18 @@ typedef struct block {
 } block;
 
 typedef struct thread_cache {
-    block   *lists[N_SMALL];
+    block *lists[N_SMALL];
     uint32_t counts[N_SMALL];
-    bool     registered;
+    bool registered;
 } thread_cache;
 
 static _Thread_local thread_cache mine;
 
 static pthread_mutex_t mu_lists = PTHREAD_MUTEX_INITIALIZER;
-static block          *lists[N_CLASSES]; /* mu_lists */
-static size_t          cached_bytes;     /* mu_lists: in `lists` only */
+static block *lists[N_CLASSES]; /* mu_lists */
+static size_t cached_bytes;     /* mu_lists: in `lists` only */
 
-static pthread_key_t  exit_key;
+static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 static atomic_uint_fast64_t current, peak, reserved, n_allocs, n_frees, n_system;
@@ -53,12 +53,12 @@ static atomic_uint_fast64_t current, peak, reserved, n_allocs, n_frees, n_system
 static int class_of(size_t bytes)
 {
     size_t n = (bytes + 15) / 16;
-    int    shift;
-    int    quarter;
+    int shift;
+    int quarter;
 
     if (n <= 4)
         return 0;
-    shift   = 63 - __builtin_clzll((unsigned long long)(n - 1));
+    shift = 63 - __builtin_clzll((unsigned long long)(n - 1));
     quarter = (int)((n - 1) >> (shift - 2)) & 3;
     return (shift - 2) * 4 + quarter + 1;
 }
@@ -73,7 +73,7 @@ static size_t class_bytes(int c)
 static void to_shared(int c, block *b)
 {
     pthread_mutex_lock(&mu_lists);
-    b->next  = lists[c];
+    b->next = lists[c];
     lists[c] = b;
     cached_bytes += class_bytes(c);
     pthread_mutex_unlock(&mu_lists);
@@ -98,7 +98,7 @@ static void flush_thread(void *unused)
     (void)unused;
     for (int c = 0; c < N_SMALL; c++) {
         while (mine.lists[c] != NULL) {
-            block *b      = mine.lists[c];
+            block *b = mine.lists[c];
             mine.lists[c] = b->next;
             to_shared(c, b);
         }
@@ -130,7 +130,7 @@ static void *system_alloc(int c)
 {
     size_t bytes = class_bytes(c);
     size_t align = bytes >= HUGE_FROM ? (size_t)2 << 20 : ALIGN;
-    void  *p     = aligned_alloc(align, (bytes + align - 1) / align * align);
+    void *p = aligned_alloc(align, (bytes + align - 1) / align * align);
 
     if (p == NULL)
         return NULL;
@@ -156,21 +156,20 @@ static void count_alloc(size_t bytes)
     uint64_t top = atomic_load_explicit(&peak, memory_order_relaxed);
 
     while (now > top && !atomic_compare_exchange_weak_explicit(
-                            &peak, &top, now, memory_order_relaxed, memory_order_relaxed)) {
-    }
+                            &peak, &top, now, memory_order_relaxed, memory_order_relaxed)) {}
     atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed);
 }
 
 static void *cpu_alloc(int index, size_t bytes)
 {
-    int    c = class_of(bytes);
+    int c = class_of(bytes);
     block *b = NULL;
 
     (void)index;
     if (tti_alloc_should_fail() || c >= N_CLASSES)
         return TT_FAIL_NULL(TT_ERR_NOMEM, "out of memory: %zu bytes for a tensor on cpu", bytes);
     if (c < N_SMALL && mine.lists[c] != NULL) {
-        b             = mine.lists[c];
+        b = mine.lists[c];
         mine.lists[c] = b->next;
         mine.counts[c]--;
     } else {
@@ -192,7 +191,7 @@ static void *cpu_alloc(int index, size_t bytes)
 
 static void cpu_free(int index, void *p, size_t bytes)
 {
-    int    c = class_of(bytes);
+    int c = class_of(bytes);
     block *b = p;
 
     (void)index;
@@ -205,7 +204,7 @@ static void cpu_free(int index, void *p, size_t bytes)
     if (c < N_SMALL && ((size_t)mine.counts[c] + 1) * class_bytes(c) <= SMALL_KEEP_BYTES) {
         if (tt_unlikely(!mine.registered))
             register_thread();
-        b->next       = mine.lists[c];
+        b->next = mine.lists[c];
         mine.lists[c] = b;
         mine.counts[c]++;
         return;
@@ -235,12 +234,12 @@ static tt_memory_stats cpu_stats(int index)
 {
     (void)index;
     return (tt_memory_stats){
-        .current       = atomic_load(&current),
-        .peak          = atomic_load(&peak),
-        .reserved      = atomic_load(&reserved),
+        .current = atomic_load(&current),
+        .peak = atomic_load(&peak),
+        .reserved = atomic_load(&reserved),
         .n_allocations = atomic_load(&n_allocs),
-        .n_frees       = atomic_load(&n_frees),
-        .n_system      = atomic_load(&n_system),
+        .n_frees = atomic_load(&n_frees),
+        .n_system = atomic_load(&n_system),
     };
 }
 
@@ -251,16 +250,16 @@ static void cpu_reset_peak(int index)
 }
 
 const tti_driver tti_driver_cpu = {
-    .kind        = TT_DEVICE_CPU,
-    .name        = "cpu",
-    .count       = cpu_count,
-    .alloc       = cpu_alloc,
-    .free        = cpu_free,
-    .copy_in     = cpu_copy,
-    .copy_out    = cpu_copy,
-    .copy        = cpu_copy,
-    .sync        = cpu_sync,
-    .stats       = cpu_stats,
-    .reset_peak  = cpu_reset_peak,
+    .kind = TT_DEVICE_CPU,
+    .name = "cpu",
+    .count = cpu_count,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .copy = cpu_copy,
+    .sync = cpu_sync,
+    .stats = cpu_stats,
+    .reset_peak = cpu_reset_peak,
     .empty_cache = cpu_empty_cache,
 };

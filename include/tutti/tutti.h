@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All of Tutti's core in one include. */
+#ifndef TUTTI_TUTTI_H
+#define TUTTI_TUTTI_H
+
+#include "tutti/autograd.h"
+#include "tutti/base.h"
+#include "tutti/device.h"
+#include "tutti/functional.h"
+#include "tutti/observe.h"
+#include "tutti/ops.h"
+#include "tutti/random.h"
+#include "tutti/sparse.h"
+#include "tutti/tensor.h"
+
+#endif
