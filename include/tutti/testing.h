@@ -17,9 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef TT_API
-#define TT_API __attribute__((visibility("default")))
-#endif
+#include "tutti/base.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -183,6 +181,12 @@ TT_API uint64_t tt_test_seed(void);
 /* A directory of this test's own, made on first use and removed with all it holds when the test
  * has ended, however it ended. NULL, and the test fails, when it cannot be made. */
 TT_API const char *tt_test_tmpdir(void);
+
+/* Calls fn(ctx) again and again, while its first, then its second, then its third allocation fails,
+ * until it makes no more. Checks that fn then succeeds and that before it returned TT_ERR_NOMEM (or
+ * TT_OK, if it can do without); fn has to free what it made. Only allocations of the library on the
+ * calling thread fail. Gives how many there are; 0 when a check failed. */
+TT_API uint64_t tt_test_fail_allocs(tt_status (*fn)(void *ctx), void *ctx);
 
 /* How many checks of this test have failed so far. */
 TT_API int tt_test_failures(void);

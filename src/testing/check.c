@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "testing/last_error.h"
 #include "testing/testing.h"
 
 enum { MAX_PRINTED = 20 }; /* a check in a loop must not drown the first failure */
@@ -151,7 +150,7 @@ bool tt_test_check_mem(const char *file, int line, const char *expr, const void 
 bool tt_test_check_ptr(const char *file, int line, const char *expr, const void *a, const void *b,
                        bool want_equal)
 {
-    const char *error = tti_test_last_error();
+    const char *error = tt_last_error();
 
     if ((a == b) == want_equal)
         return true;
@@ -165,11 +164,11 @@ bool tt_test_check_ptr(const char *file, int line, const char *expr, const void 
 bool tt_test_check_status(const char *file, int line, const char *expr, int got, int want,
                           const char *words)
 {
-    const char *error = got != 0 ? tti_test_last_error() : "";
+    const char *error = got != 0 ? tt_last_error() : "";
 
     if (got != want)
-        tt_test_fail(file, line, "expected %s from %s, got %s%s%s", tti_test_status_name(want),
-                     expr, tti_test_status_name(got), *error ? ": " : "", error);
+        tt_test_fail(file, line, "expected %s from %s, got %s%s%s", tt_status_name((tt_status)want),
+                     expr, tt_status_name((tt_status)got), *error ? ": " : "", error);
     else if (words != NULL && strstr(error, words) == NULL)
         tt_test_fail(file, line, "expected an error that says \"%s\" from %s, got \"%s\"", words,
                      expr, error);

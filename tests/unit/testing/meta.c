@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "tutti/testing.h"
 
 static void no_core_dump(void)
@@ -38,12 +39,28 @@ TT_TEST_HIDDEN(meta, checks_fail, 0)
     TT_CHECK_MEM("abcd", "abxd", 4);
     TT_CHECK_NULL("something");
     TT_CHECK_NOT_NULL(NULL);
-    TT_CHECK_OK(-1);
-    TT_CHECK_ERR(0, -1);
-    TT_CHECK_ERR(-2, -1);
-    TT_CHECK_ERR_SAYS(-1, -1, "words nobody said");
+    TT_CHECK_OK(tt_fail(TT_ERR_IO, "the disk is full"));
+    TT_CHECK_ERR(TT_OK, TT_ERR_INVALID);
+    TT_CHECK_ERR(tt_fail(TT_ERR_PEER, "gone"), TT_ERR_INVALID);
+    TT_CHECK_ERR_SAYS(tt_fail(TT_ERR_IO, "other words"), TT_ERR_IO, "words nobody said");
     TT_FAIL_TEST("failed on %s", "request");
     printf("failures: %d\n", tt_test_failures());
+}
+
+static tt_status hides_the_failure(void *ctx)
+{
+    void *p = tti_malloc(8);
+
+    (void)ctx;
+    if (p == NULL)
+        return tt_fail(TT_ERR_INVALID, "anything else");
+    tti_mfree(p);
+    return TT_OK;
+}
+
+TT_TEST_HIDDEN(meta, reports_a_failed_allocation_wrongly, 0)
+{
+    TT_CHECK_EQ(tt_test_fail_allocs(hides_the_failure, NULL), 1);
 }
 
 TT_TEST_HIDDEN(meta, require_ends_the_test, 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/mem.h"
 #include "tutti/testing.h"
 
 TT_TEST(testing_check, integers_of_all_types_compare)
@@ -68,4 +69,34 @@ TT_TEST(testing_check, skip_codes_have_reasons)
     TT_CHECK_STR(tt_test_skip_reason(TT_TEST_SKIP_4_DEVICES), "needs 4 devices");
     TT_CHECK_STR(tt_test_skip_reason(89), "no accelerator");
     TT_CHECK_NULL(tt_test_skip_reason(90));
+}
+
+TT_TEST(testing_check, errors_are_checked_by_code_and_words)
+{
+    TT_CHECK_OK(TT_OK);
+    TT_CHECK_ERR(tt_fail(TT_ERR_IO, "no"), TT_ERR_IO);
+    TT_CHECK_ERR_SAYS(tt_fail(TT_ERR_INVALID, "expected %d", 7), TT_ERR_INVALID, "expected 7");
+}
+
+static tt_status three_allocations(void *ctx)
+{
+    int *n_calls = ctx;
+    void *p[3];
+    bool complete;
+
+    for (int i = 0; i < 3; i++)
+        p[i] = tti_malloc(8);
+    complete = p[0] != NULL && p[1] != NULL && p[2] != NULL;
+    for (int i = 0; i < 3; i++)
+        tti_mfree(p[i]);
+    ++*n_calls;
+    return complete ? TT_OK : TT_ERR_NOMEM;
+}
+
+TT_TEST(testing_check, fail_allocs_fails_every_allocation_once)
+{
+    int n_calls = 0;
+
+    TT_CHECK_EQ(tt_test_fail_allocs(three_allocations, &n_calls), 3);
+    TT_CHECK_EQ(n_calls, 4);
 }

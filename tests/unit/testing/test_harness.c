@@ -128,7 +128,11 @@ TT_TEST(testing_harness, failed_checks_print_place_expression_and_values)
     TT_CHECK_CONTAINS(o->text, "byte 2 of 4 is 0x63 and 0x78");
     TT_CHECK_CONTAINS(o->text, ": expected \"something\" is NULL, got 0x");
     TT_CHECK_CONTAINS(o->text, " is not NULL\n");
-    TT_CHECK_CONTAINS(o->text, "says \"words nobody said\"");
+    TT_CHECK_CONTAINS(o->text, ", got TT_ERR_IO: the disk is full\n");
+    TT_CHECK_CONTAINS(o->text, "expected TT_ERR_INVALID from TT_OK, got TT_OK\n");
+    TT_CHECK_CONTAINS(o->text, ", got TT_ERR_PEER: gone\n");
+    TT_CHECK_CONTAINS(o->text, "expected an error that says \"words nobody said\" from ");
+    TT_CHECK_CONTAINS(o->text, ", got \"other words\"\n");
     TT_CHECK_CONTAINS(o->text, ": failed on request\n");
     TT_CHECK_CONTAINS(o->text, "failures: 16\n");
     TT_CHECK_STR(last_line(o->text), "0 passed, 1 failed, 0 skipped\n");
@@ -136,6 +140,14 @@ TT_TEST(testing_harness, failed_checks_print_place_expression_and_values)
     TT_CHECK_CONTAINS(o->report, "\ttests/unit/testing/meta.c:");
     TT_CHECK_CONTAINS(o->junit, "<failure message=\"tests/unit/testing/meta.c:");
     TT_CHECK_CONTAINS(o->junit, "expected 1 &gt; 2\"/>");
+}
+
+TT_TEST(testing_harness, fail_allocs_notices_a_wrong_status)
+{
+    const outcome *o = RUN("meta.reports_a_failed_allocation_wrongly");
+
+    TT_CHECK_EQ(o->code, 1);
+    TT_CHECK_CONTAINS(o->text, "allocation 1 of 1 failed: got TT_ERR_INVALID: anything else\n");
 }
 
 TT_TEST(testing_harness, require_ends_the_test_at_once)
