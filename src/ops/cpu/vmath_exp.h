@@ -2,7 +2,7 @@
 /*
  * Exponentials and logarithms of float32 that the compiler can vectorise: straight-line C with
  * selects, no tables, no calls, no errno. Infinities, NaN, signed zeros and subnormals come out
- * as from libm; errors are below 1.5 units in the last place (see tests/unit/ops/test_vmath.c).
+ * as from libm; errors stay below 1.5 units in the last place (see tests/unit/ops/test_vmath.c).
  * Included through vmath.h; build callers with -fno-math-errno -fno-trapping-math.
  */
 #ifndef TTI_OPS_CPU_VMATH_EXP_H
@@ -56,16 +56,16 @@ static inline float tti_vclamp(float x, float bound)
     return fabsf(x) > bound ? limit : x;
 }
 
-/* e^(hi - lo) for |hi - lo| <= 0.3475 and lo much smaller than hi. */
-static inline float tti_vexp_poly(float hi, float lo)
+/* e^r for |r| <= 0.3475. */
+static inline float tti_vexp_poly(float r)
 {
-    float r = hi - lo;
     float q = 0.001382202f;
     q = q * r + 0.008368851f;
     q = q * r + 0.041668255f;
     q = q * r + 0.1666652f;
     q = q * r + 0.49999994f;
-    return hi + ((q * r) * r - lo) + 1.0f;
+    q = q * r + 1.0f;
+    return q * r + 1.0f;
 }
 
 /* e^x for |x| <= 87, the case that needs no care at the ends. */
@@ -73,7 +73,7 @@ static inline float tti_vexp_mid(float x)
 {
     float z = x * TTI_VLOG2E + TTI_VROUND;
     float n = z - TTI_VROUND;
-    float p = tti_vexp_poly(x - n * TTI_VLN2_HI, n * TTI_VLN2_LO);
+    float p = tti_vexp_poly((x - n * TTI_VLN2_HI) - n * TTI_VLN2_LO);
     return p * tti_vpow2i(tti_vbits(z) - tti_vbits(TTI_VROUND));
 }
 
@@ -82,7 +82,7 @@ static inline float tti_vexpf(float x)
     x = tti_vclamp(x, 104.0f);
     float z = x * TTI_VLOG2E + TTI_VROUND;
     float n = z - TTI_VROUND;
-    float p = tti_vexp_poly(x - n * TTI_VLN2_HI, n * TTI_VLN2_LO);
+    float p = tti_vexp_poly((x - n * TTI_VLN2_HI) - n * TTI_VLN2_LO);
     return tti_vscale(p, tti_vbits(z) - tti_vbits(TTI_VROUND));
 }
 
