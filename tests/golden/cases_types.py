@@ -2,7 +2,7 @@
 """The result types of operators, as tables of type numbers, and casts between all types.
 
 A table holds indices into attrs["dtypes"], -1 where PyTorch raises an
-error, or -2 where its result has a type that is not in the list (complex32).
+error, or -2 where it promotes to a type that is not in the list (complex numbers of halves).
 """
 
 import math
@@ -18,11 +18,12 @@ NUMBERS = {"bool": True, "int": 2, "float": 2.0, "complex": 2j}
 
 
 def result_of(function, *args):
+    if len(args) == 2 and torch.result_type(*args) not in TYPES:
+        return -2
     try:
-        found = function(*args).dtype
+        return TYPES.index(function(*args).dtype)
     except (RuntimeError, TypeError):
         return -1
-    return TYPES.index(found) if found in TYPES else -2
 
 
 def table(rows):
