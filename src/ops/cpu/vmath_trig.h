@@ -112,10 +112,12 @@ static inline float tti_vpowf(float x, float y)
     p = p + (ax - ax); /* NaN if x is; an infinite x is settled next */
     float toward = ax > 1.0f ? y : -y;
     float end = toward > 0.0f ? INFINITY : 0.0f;
-    p = ((ax == 0.0f) | (ax == INFINITY)) & (y == y) ? end : p;
+    int at_end = ((ax == 0.0f) | (ax == INFINITY)) & (y == y);
+    p = at_end ? end : p;
     uint32_t sign = odd ? tti_vbits(x) & 0x80000000u : 0u;
     p = tti_vfloat(tti_vbits(p) | sign);
-    p = (x < 0.0f) & (ax < INFINITY) & !whole ? NAN : p;
+    int invalid = (x < 0.0f) & (ax < INFINITY) & !whole;
+    p = invalid ? NAN : p;
     int one = (y == 0.0f) | (x == 1.0f) | ((ax == 1.0f) & (fabsf(y) == INFINITY));
     return one ? 1.0f : p;
 }

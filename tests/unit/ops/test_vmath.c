@@ -4,7 +4,9 @@
  * powers, half-precision conversions, activations and their derivatives. Every loop is compiled
  * for several instruction sets, because fused multiply-add and vector selects change the code.
  */
+#if !defined(__clang__)
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+#endif
 
 #include <tutti/testing.h>
 
