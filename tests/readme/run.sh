@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh BUILD_DIR: compiles and runs every C program in the README and the guide: each ```c block
-# that has a main. If a ```text block comes next, it is what the program prints.
+# with an #include and a main. If a ```text block comes next, it is what the program prints.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
@@ -18,7 +18,7 @@ awk -v dir="$tmp" '
         next
     }
     /^```/ {
-        if (block == "c" && text ~ /int main\(/) {
+        if (block == "c" && text ~ /#include/ && text ~ /int main\(/) {
             program = dir "/" ++n
             printf "#line %d \"%s\"\n%s", line, FILENAME, text >(program ".c")
             close(program ".c")
