@@ -19,7 +19,7 @@ const tti_kernels tti_kernels_cpu = {
 
 static tti_isa best(void)
 {
-#if defined(__x86_64__)
+#if TTI_HAVE_ISA_AVX512
     __builtin_cpu_init();
     if (__builtin_cpu_supports("x86-64-v4"))
         return TTI_ISA_AVX512_LEVEL;
