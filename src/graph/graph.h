@@ -42,11 +42,32 @@ typedef struct tti_edge {
     uint32_t out_nr;
 } tti_edge;
 
+/* A stretch of the graph whose saved tensors are not kept but made again when backward asks for them
+ * (checkpointing). Saved tensors are numbered in the order in which the stretch saves them; the second
+ * run saves the same ones in the same order. Used by one thread at a time. */
+typedef struct tti_frame {
+    atomic_int refs;
+    size_t n_saved;      /* in the first run */
+    tt_tensor **tensors; /* of the second run: owned, NULL once released */
+    size_t n_tensors, cap_tensors;
+    bool recording; /* the second run is under way */
+    tt_status (*recompute)(struct tti_frame *f);
+    void (*free)(struct tti_frame *f);
+} tti_frame;
+
+/* The frame into which this thread saves, or NULL. */
+extern _Thread_local tti_frame *tti_save_frame;
+
+void tti_frame_free(tti_frame *f); /* drops a reference */
+
 typedef struct tti_saved {
-    tt_tensor *t; /* NULL: none, or released */
+    tt_tensor *t; /* NULL: none, released, or to be made again */
     uint64_t version;
     bool own_result; /* an alias of a result of this node, without its grad_fn */
     uint32_t out_nr;
+    tti_frame *frame; /* NULL: t is kept */
+    size_t frame_index;
+    tti_edge origin; /* frame: where the tensor came from in the graph */
 } tti_saved;
 
 /* What the gradient of a result must look like. */
@@ -128,7 +149,7 @@ tt_tensor *tti_saved_get(tti_node *n, int i);
 
 static inline bool tti_has_saved(const tti_node *n, int i)
 {
-    return n->saved[i].t != NULL;
+    return n->saved[i].t != NULL || n->saved[i].frame != NULL;
 }
 
 /* *slot = value; a NULL value is the failure of the expression that made it. */

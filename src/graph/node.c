@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "tensor/shape.h"
+#include "graph/saved.h"
 
 _Thread_local tt_grad_mode tti_grad_mode = TT_GRAD_ON;
 
@@ -51,9 +51,12 @@ tti_node *tti_node_retain(tti_node *n)
 void tti_node_release(tti_node *n)
 {
     for (int i = 0; i < n->n_saved; i++) {
-        tt_tensor *t = n->saved[i].t;
-        n->saved[i].t = NULL;
-        tt_tensor_free(t);
+        tti_saved s = n->saved[i];
+
+        n->saved[i] = (tti_saved){ 0 };
+        tt_tensor_free(s.t);
+        if (s.frame != NULL)
+            tti_saved_leave_frame(&s);
     }
     n->released = true;
 }
@@ -116,57 +119,4 @@ void tti_node_set_out(tti_node *n, int out_nr, tt_tensor *out)
     out->grad_fn = tti_node_retain(n);
     out->out_nr = (uint32_t)out_nr;
     out->flags |= TTI_REQUIRES_GRAD;
-}
-
-tt_status tti_node_save(tti_node *n, int i, tt_tensor *t)
-{
-    tti_saved *s = &n->saved[i];
-
-    if (t == NULL)
-        return TT_OK;
-    s->version = tti_version(t);
-    if (t->grad_fn != n) {
-        s->t = tt_tensor_retain(t);
-        return TT_OK;
-    }
-    s->own_result = true;
-    s->out_nr = t->out_nr;
-    s->t = tt_tensor_retain(tti_alias(t));
-    return s->t != NULL ? TT_OK : TT_ERR_NOMEM;
-}
-
-/* A result of this node, back in the graph, so that derivatives of derivatives pass through it. */
-static tt_tensor *reattach(tti_node *n, const tti_saved *s)
-{
-    tt_tensor *t = tti_alias(s->t);
-
-    if (t == NULL)
-        return NULL;
-    t->grad_fn = tti_node_retain(n);
-    t->out_nr = s->out_nr;
-    t->flags |= TTI_REQUIRES_GRAD;
-    return t;
-}
-
-tt_tensor *tti_saved_get(tti_node *n, int i)
-{
-    const tti_saved *s = &n->saved[i];
-
-    if (n->released)
-        return TT_FAIL_NULL(TT_ERR_INVALID,
-                            "backward: the saved tensors of \"%s\" were released by an earlier "
-                            "backward; pass retain_graph to the first one",
-                            n->op->name);
-    if (s->t == NULL)
-        return NULL;
-    if (tt_unlikely(tti_version(s->t) != s->version))
-        return TT_FAIL_NULL(
-            TT_ERR_INVALID,
-            "backward: a %s tensor of shape %s that \"%s\" saved was modified in place: expected "
-            "version %llu, got %llu",
-            tt_dtype_name((tt_dtype)s->t->dtype), TTI_SHAPE_OF(s->t), n->op->name,
-            (unsigned long long)s->version, (unsigned long long)tti_version(s->t));
-    if (s->own_result && tti_grad_mode == TT_GRAD_ON)
-        return reattach(n, s);
-    return s->t;
 }
