@@ -31,12 +31,6 @@ WEAK tt_to_dtype(tt_tensor *a, tt_dtype d)
     (void)d;
     return NULL;
 }
-WEAK tt_reshape(tt_tensor *a, tt_shape s)
-{
-    (void)a;
-    (void)s;
-    return NULL;
-}
 WEAK tt_sum_dims(tt_tensor *a, const int *d, int n, bool k)
 {
     (void)a;
