@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's table of reduce kernels. */
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/reduce_run.h"
 
-const tti_reduce_kernels tti_reduce_cpu = { 0 };
+const tti_reduce_kernels tti_reduce_cpu = {
+    .reduce = tti_reduce_run,
+};
