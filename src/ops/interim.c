@@ -3,32 +3,14 @@
 #include "ops/op.h"
 
 #define WEAK __attribute__((weak)) tt_tensor *
-WEAK tt_add(tt_tensor *a, tt_tensor *b)
-{
-    (void)a;
-    (void)b;
-    return NULL;
-}
-WEAK tt_add_(tt_tensor *a, tt_tensor *b)
-{
-    (void)a;
-    (void)b;
-    return NULL;
-}
-WEAK tt_clone(tt_tensor *a)
-{
-    (void)a;
-    return NULL;
-}
 WEAK tt_real(tt_tensor *a)
 {
     (void)a;
     return NULL;
 }
-WEAK tt_to_dtype(tt_tensor *a, tt_dtype d)
+WEAK tt_neg(tt_tensor *a)
 {
     (void)a;
-    (void)d;
     return NULL;
 }
 WEAK tt_sum_dims(tt_tensor *a, const int *d, int n, bool k)

@@ -6,7 +6,7 @@
 
 tt_status tti_unary(tti_unary_op op, tt_tensor *out, const tt_tensor *x, const double *p)
 {
-    if (tt_unlikely(out == NULL))
+    if (tt_unlikely(out == NULL || x == NULL))
         return tt_last_status();
     return POINTWISE(out)->unary(op, out, x, p);
 }
@@ -34,9 +34,51 @@ tt_status tti_fill(tt_tensor *x, double value)
     return POINTWISE(x)->fill(x, value, 0.0);
 }
 
+/* Bytes of a dense tensor to a dense one on another device, through the host if need be. */
+static tt_status transfer(tt_tensor *dst, const tt_tensor *src)
+{
+    const tti_driver *to = dst->storage->driver, *from = src->storage->driver;
+    size_t bytes = tt_tensor_bytes(src);
+    void *host;
+    tt_status st;
+
+    if (bytes == 0)
+        return TT_OK;
+    if (dst->device.kind == TT_DEVICE_CPU)
+        return from->copy_out(src->device.index, tti_data(dst), tti_data(src), bytes);
+    if (src->device.kind == TT_DEVICE_CPU)
+        return to->copy_in(dst->device.index, tti_data(dst), tti_data(src), bytes);
+    host = tti_malloc(bytes);
+    if (host == NULL)
+        return TT_ERR_NOMEM;
+    st = from->copy_out(src->device.index, host, tti_data(src), bytes);
+    if (st == TT_OK)
+        st = to->copy_in(dst->device.index, tti_data(dst), host, bytes);
+    tti_mfree(host);
+    return st;
+}
+
+static tt_status copy_between(tt_tensor *dst, tt_tensor *src)
+{
+    tt_tensor *there;
+
+    src = tti_contiguous(tti_cast(src, (tt_dtype)dst->dtype));
+    if (src == NULL)
+        return tt_last_status();
+    if (tti_is_contiguous(dst) && tti_same_shape(dst, src))
+        return transfer(dst, src);
+    there = tti_empty(src->dims, src->n_dims, (tt_dtype)src->dtype, dst->device);
+    if (there == NULL)
+        return tt_last_status();
+    TT_TRY(transfer(there, src));
+    return POINTWISE(dst)->copy(dst, there);
+}
+
 tt_status tti_copy(tt_tensor *dst, const tt_tensor *src)
 {
     if (tt_unlikely(dst == NULL || src == NULL))
         return tt_last_status();
+    if (tt_unlikely(!tt_device_equal(dst->device, src->device)))
+        return copy_between(dst, (tt_tensor *)src);
     return POINTWISE(dst)->copy(dst, src);
 }

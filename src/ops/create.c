@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making tensors with given values. */
+#include <math.h>
+
+#include "ops/op.h"
+
+static tt_tensor *full(tt_tensor *t, double value)
+{
+    return tti_fill(t, value) == TT_OK ? t : NULL;
+}
+
+tt_tensor *tt_zeros(tt_shape shape, tt_dtype dtype, tt_device device)
+{
+    return full(tt_empty(shape, dtype, device), 0.0);
+}
+
+tt_tensor *tt_ones(tt_shape shape, tt_dtype dtype, tt_device device)
+{
+    return full(tt_empty(shape, dtype, device), 1.0);
+}
+
+tt_tensor *tt_full(tt_shape shape, double value, tt_dtype dtype, tt_device device)
+{
+    return full(tt_empty(shape, dtype, device), value);
+}
+
+tt_tensor *tt_zeros_like(const tt_tensor *t)
+{
+    return full(tt_empty_like(t), 0.0);
+}
+
+tt_tensor *tt_ones_like(const tt_tensor *t)
+{
+    return full(tt_empty_like(t), 1.0);
+}
+
+tt_tensor *tt_arange(double start, double end, double step, tt_dtype dtype, tt_device device)
+{
+    double count = ceil((end - start) / step);
+    tt_tensor *t;
+
+    if (step == 0 || isnan(count) || isinf(count) || count >= 0x1p62)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "arange: no sequence from %g to %g in steps of %g",
+                            start, end, step);
+    if (count < 0)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "arange: steps of %g lead away from %g to %g", step,
+                            start, end);
+    t = tt_empty(TT_SHAPE((int64_t)count), dtype, device);
+    if (t == NULL || tti_kernels_of(t)->pointwise->arange(t, start, step) != TT_OK)
+        return NULL;
+    return t;
+}
+
+/* From both ends, so that the last element is `end` and the middle is symmetric. */
+tt_tensor *tt_linspace(double start, double end, int64_t n, tt_dtype dtype, tt_device device)
+{
+    tt_tensor *t, *y;
+    double *data;
+    double step = n > 1 ? (end - start) / (double)(n - 1) : 0;
+
+    if (n < 0)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "linspace: expected a count of 0 or more, got %lld",
+                            (long long)n);
+    t = tt_empty(TT_SHAPE(n), TT_F64, TT_CPU);
+    if (t == NULL)
+        return NULL;
+    data = tti_data(t);
+    for (int64_t i = 0; i < n; i++)
+        data[i] = i < n / 2 || n == 1 ? start + step * (double)i : end - step * (double)(n - 1 - i);
+    if (dtype == TT_F64 && device.kind == TT_DEVICE_CPU)
+        return t;
+    y = tt_empty(TT_SHAPE(n), dtype, device);
+    return tti_copy(y, t) == TT_OK ? y : NULL;
+}
+
+tt_tensor *tt_eye(int64_t n, tt_dtype dtype, tt_device device)
+{
+    tt_tensor *t = tt_zeros(TT_SHAPE(n, n), dtype, device);
+    tt_tensor *diagonal;
+
+    if (t == NULL)
+        return NULL;
+    diagonal = tti_view_raw(t, &n, (int64_t[]){ n + 1 }, 1, 0);
+    return full(diagonal, 1.0) != NULL ? t : NULL;
+}
+
+static tt_tensor *number(double value, tt_dtype dtype)
+{
+    tt_tensor *t = tt_full(TT_SHAPE_SCALAR, value, dtype, TT_CPU);
+
+    if (t != NULL)
+        t->flags |= TTI_NUMBER;
+    return t;
+}
+
+tt_tensor *tt_number(double value)
+{
+    return number(value, TT_F64);
+}
+
+tt_tensor *tt_number_int(int64_t value)
+{
+    tt_tensor *t = number(0, TT_I64);
+
+    if (t != NULL)
+        *(int64_t *)tti_data(t) = value;
+    return t;
+}
+
+tt_tensor *tt_number_bool(bool value)
+{
+    return number(value, TT_BOOL);
+}
