@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fused optimizer steps over one parameter. All tensors are contiguous and of one floating type. */
+/* Fused optimizer steps over one parameter, and what gradient clipping needs. All tensors are of one
+ * floating or complex type and dense, with the same strides: elements are met in the order of memory.
+ * The gradient may be sparse where said; everything else is contiguous then. */
 #ifndef TTI_OPS_KERNELS_OPTIM_H
 #define TTI_OPS_KERNELS_OPTIM_H
 
@@ -15,6 +17,7 @@ typedef struct tti_adam_args {
     double step;    /* 1 for the first */
     bool decoupled; /* AdamW */
     bool amsgrad, maximize;
+    bool eps_inside; /* SparseAdam: eps is added before the bias correction */
 } tti_adam_args;
 
 typedef struct tti_adagrad_args {
@@ -28,17 +31,22 @@ typedef struct tti_rmsprop_args {
 } tti_rmsprop_args;
 
 typedef struct tti_optim_kernels {
+    /* g may be sparse, also with repeated indices, when buf is NULL */
     tt_status (*sgd)(tt_tensor *p, const tt_tensor *g, tt_tensor *buf /* may be NULL */,
                      const tti_sgd_args *a);
+    /* g may be sparse and coalesced: only its rows are touched */
     tt_status (*adam)(tt_tensor *p, const tt_tensor *g, tt_tensor *m, tt_tensor *v,
                       tt_tensor *vmax /* amsgrad, else NULL */, const tti_adam_args *a);
+    /* g may be sparse and coalesced */
     tt_status (*adagrad)(tt_tensor *p, const tt_tensor *g, tt_tensor *sum,
                          const tti_adagrad_args *a);
     tt_status (*rmsprop)(tt_tensor *p, const tt_tensor *g, tt_tensor *sq, tt_tensor *buf,
                          tt_tensor *avg, const tti_rmsprop_args *a);
-    /* p *= s for many tensors, and the sum of squares of one: gradient clipping */
+    /* Gradient clipping: x *= s; x = min(max(x, lo), hi); the sum of |x|^power in double, the same
+     * with any number of threads (power INFINITY: the greatest |x|, NaN if there is one). */
     tt_status (*scale)(tt_tensor *x, double s);
-    tt_status (*sum_squares)(const tt_tensor *x, double *sum_p);
+    tt_status (*clamp)(tt_tensor *x, double lo, double hi);
+    tt_status (*sum_powers)(const tt_tensor *x, double power, double *sum_p);
 } tti_optim_kernels;
 
 #endif
