@@ -37,8 +37,8 @@ static tt_status update(tt_optim_slot *slot, const double *v)
     if (sum == NULL)
         return tt_last_status();
     if (slot->grad->sparse != NULL && v[WEIGHT_DECAY] != 0)
-        return TT_FAIL(TT_ERR_UNSUPPORTED,
-                       "adagrad: sparse gradients need weight_decay 0, got %g", v[WEIGHT_DECAY]);
+        return TT_FAIL(TT_ERR_UNSUPPORTED, "adagrad: sparse gradients need weight_decay 0, got %g",
+                       v[WEIGHT_DECAY]);
     return k->adagrad(slot->param, slot->grad, sum, &a);
 }
 
@@ -55,9 +55,10 @@ static const tt_optim_ops ops = {
 tt_optim *tt_adagrad_new(tt_tensor *const *params, int n, const tt_adagrad_options *opt)
 {
     tt_adagrad_options o = opt != NULL ? *opt : (tt_adagrad_options){ 0 };
-    double numbers[] = { tti_optim_or(o.lr, 1e-2),    o.lr_decay,
-                         o.weight_decay,              o.initial_accumulator_value,
-                         tti_optim_or(o.eps, 1e-10), o.maximize };
+    double numbers[] = {
+        tti_optim_or(o.lr, 1e-2),   o.lr_decay, o.weight_decay, o.initial_accumulator_value,
+        tti_optim_or(o.eps, 1e-10), o.maximize
+    };
 
     return tt_optim_new(&ops, NULL, params, n, numbers);
 }

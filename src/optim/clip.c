@@ -61,8 +61,9 @@ static tt_status add_norm(tt_tensor *x, double type, double *sum)
         return tti_no_kernel("clip_grad_norm", x);
     TT_TRY(check_dense(x));
     if (type != 2.0 && tt_dtype_is_complex((tt_dtype)x->dtype))
-        return TT_FAIL(TT_ERR_UNSUPPORTED, "clip_grad_norm: complex gradients have norm type 2 "
-                                           "only, got %g",
+        return TT_FAIL(TT_ERR_UNSUPPORTED,
+                       "clip_grad_norm: complex gradients have norm type 2 "
+                       "only, got %g",
                        type);
     TT_TRY(k->sum_powers(x, type, &part));
     if (!isinf(type))

@@ -54,7 +54,8 @@ static tt_status check_param(const tt_optim *o, const tt_tensor *p, int i)
                        o->ops->name, i, tt_dtype_name(d));
     if (p->grad_fn != NULL || p->storage == NULL)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected dense leaves, parameter %d is %s",
-                       o->ops->name, i, p->storage == NULL ? "sparse" : "the result of an operator");
+                       o->ops->name, i,
+                       p->storage == NULL ? "sparse" : "the result of an operator");
     return TT_OK;
 }
 

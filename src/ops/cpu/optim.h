@@ -13,8 +13,8 @@ typedef void (*tti_optim_loop)(void *const *arrays, int64_t n, const void *coef)
 typedef double (*tti_sum_loop)(const void *x, int64_t n, double power);
 
 typedef struct tti_adam_coef {
-    double weight_decay;   /* added to the gradient; 0 when decoupled */
-    double shrink;         /* the parameter is multiplied by it first; 1: not */
+    double weight_decay; /* added to the gradient; 0 when decoupled */
+    double shrink;       /* the parameter is multiplied by it first; 1: not */
     double beta1, beta2, eps;
     double root_scale; /* the square root of the second moment is divided by it */
     double step_size;

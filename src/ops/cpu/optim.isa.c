@@ -29,8 +29,8 @@ typedef void (*load_fn)(float *dst, const uint16_t *src, size_t n);
 typedef void (*store_fn)(uint16_t *dst, const float *src, size_t n);
 
 /* Run a float loop on arrays of halves: read, compute, round once. */
-static void halves(tti_optim_loop loop, void *const *arrays, int64_t n, const void *coef, load_fn load,
-                   store_fn store)
+static void halves(tti_optim_loop loop, void *const *arrays, int64_t n, const void *coef,
+                   load_fn load, store_fn store)
 {
     float block[TTI_OPTIM_ARRAYS][BLOCK];
     void *views[TTI_OPTIM_ARRAYS];

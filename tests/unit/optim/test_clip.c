@@ -33,7 +33,8 @@ TT_TEST(optim, clip_by_norm_scales_all_gradients_together)
         TT_CHECK_NEAR(grad_at(p[2], 0), 1.2, 1e-6);
 
         set_two(p, 3, -4, 12);
-        TT_CHECK_OK(tt_clip_grad_norm(p, 3, 6, &(tt_clip_options){ .norm_type = INFINITY }, &total));
+        TT_CHECK_OK(
+            tt_clip_grad_norm(p, 3, 6, &(tt_clip_options){ .norm_type = INFINITY }, &total));
         TT_CHECK_NEAR(total, 12, 0);
         TT_CHECK_NEAR(grad_at(p[0], 1), -2, 1e-6);
         set_two(p, 3, -4, 12);
@@ -64,7 +65,8 @@ TT_TEST(optim, clip_can_refuse_gradients_that_are_not_finite)
         TT_CHECK(isinf(total));
         TT_CHECK_NEAR(grad_at(p[2], 0), 0, 0);
         set_two(p, NAN, 1, 12);
-        TT_CHECK_OK(tt_clip_grad_norm(p, 3, 1, &(tt_clip_options){ .norm_type = INFINITY }, &total));
+        TT_CHECK_OK(
+            tt_clip_grad_norm(p, 3, 1, &(tt_clip_options){ .norm_type = INFINITY }, &total));
         TT_CHECK(isnan(total));
     }
 }
@@ -95,7 +97,7 @@ TT_TEST(optim, the_norm_of_many_elements_does_not_depend_on_threads)
 
         TT_REQUIRE_NOT_NULL(p);
         for (int i = 0; i < LARGE; i++) {
-            x[i] = (float)((i * 7919) % 1000) * 1e-3f;
+            x[i] = (float)(i % 1009) * 1e-3f;
             sum += (double)x[i] * (double)x[i];
         }
         TT_REQUIRE_OK(tt_set_grad(p, g));

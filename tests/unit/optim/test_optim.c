@@ -156,7 +156,11 @@ TT_TEST(optim, adam_and_adamw_follow_their_formulas)
         { .lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 },
         { .lr = 0.05, .beta1 = 0.3, .beta2 = 0.8, .eps = 1e-3, .weight_decay = 0.2 },
         { .lr = 0.05, .beta1 = 0.9, .beta2 = 0.5, .eps = 1e-8, .amsgrad = true },
-        { .lr = 0.05, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .weight_decay = 0.1,
+        { .lr = 0.05,
+          .beta1 = 0.9,
+          .beta2 = 0.9,
+          .eps = 1e-8,
+          .weight_decay = 0.1,
           .maximize = true },
     };
 
