@@ -47,7 +47,6 @@
 #pragma weak tt_chunk
 #pragma weak tt_clamp
 #pragma weak tt_clamp_tensor
-#pragma weak tt_compare
 #pragma weak tt_conv1d
 #pragma weak tt_conv2d
 #pragma weak tt_conv_transpose2d
