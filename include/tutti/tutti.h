@@ -7,10 +7,14 @@
 #include "tutti/base.h"
 #include "tutti/device.h"
 #include "tutti/functional.h"
+#include "tutti/layers.h"
+#include "tutti/models.h"
+#include "tutti/nn.h"
 #include "tutti/observe.h"
 #include "tutti/ops.h"
 #include "tutti/random.h"
 #include "tutti/sparse.h"
 #include "tutti/tensor.h"
+#include "tutti/value.h"
 
 #endif

@@ -84,6 +84,7 @@ struct tt_hook {
     union {
         tt_tensor_hook_fn grad;
         tt_leaf_hook_fn leaf;
+        void (*other)(void); /* of lists above this layer, which know its type */
     } fn;
     void *ctx;
     uint32_t out_nr; /* of a node's result */
@@ -177,5 +178,7 @@ tt_tensor *tti_alias(tt_tensor *t);
 
 tt_hook *tti_hook_new(tt_hook **list);
 void tti_hooks_free(tt_hook **list);
+/* Free those that were removed. Nobody may be walking the list. */
+void tti_hooks_purge(tt_hook **list);
 
 #endif

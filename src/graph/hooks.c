@@ -32,6 +32,20 @@ void tti_hooks_free(tt_hook **list)
     }
 }
 
+void tti_hooks_purge(tt_hook **list)
+{
+    while (*list != NULL) {
+        tt_hook *h = *list;
+
+        if (!atomic_load(&h->dead)) {
+            list = &h->next;
+            continue;
+        }
+        *list = h->next;
+        unref(h);
+    }
+}
+
 void tt_hook_remove(tt_hook *h)
 {
     if (h == NULL)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A text that grows. A failure to grow is remembered, so that a chain of appends is checked once, at
+ * its end. */
+#ifndef TTI_BASE_TEXT_H
+#define TTI_BASE_TEXT_H
+
+#include "base/mem.h"
+
+typedef struct tti_text {
+    char *data; /* NULL: empty */
+    size_t n, cap;
+    tt_status status;
+} tti_text;
+
+void tti_text_add(tti_text *t, const char *words);
+void tti_text_addf(tti_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Cut it to its first n characters. */
+void tti_text_cut(tti_text *t, size_t n);
+/* Hand the text over: to be freed with tti_mfree, never NULL unless an append failed. */
+char *tti_text_take(tti_text *t);
+void tti_text_fini(tti_text *t);
+
+static inline const char *tti_text_str(const tti_text *t)
+{
+    return t->data != NULL ? t->data : "";
+}
+
+#endif
