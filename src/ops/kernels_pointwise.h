@@ -9,25 +9,27 @@
 
 /* name, parameters, on which types: i(nteger) b(ool) f(loat) c(omplex); results are bool for those
  * marked ->b. */
-#define TTI_UNARY_MAP(X)                                                                           \
-    X(NEG)                                                                                         \
-    X(ABS) /* c: real out */ X(SIGN) X(SQUARE) X(RECIPROCAL) X(EXP) X(EXPM1) X(LOG) X(LOG1P)       \
-        X(LOG2) X(LOG10) X(SQRT) X(RSQRT) X(SIN) X(COS) X(TANH) X(SIGMOID) X(ERF) X(FLOOR) X(CEIL) \
-            X(ROUND) X(TRUNC) X(CONJ) X(BITNOT) X(LOGICAL_NOT) X(ISNAN) X(ISINF)                   \
-                X(ISFINITE) /* ->b */                                                              \
-        X(RELU) X(GELU) X(GELU_TANH) X(SILU) X(LOGSIGMOID)                                         \
-            X(ELU)    /* p: alpha, input scale: x > 0 ? x : alpha * expm1(x * input_scale) */      \
-        X(LEAKY_RELU) /* p: slope */                                                               \
-        X(SOFTPLUS)   /* p: beta, threshold */                                                     \
-        X(CLAMP)      /* p: lo, hi; NaN stays */                                                   \
-        X(NAN_TO_NUM) /* p: nan, posinf, neginf */                                                 \
-        X(ADD_S) X(MUL_S) X(RSUB_S) X(RDIV_S) X(DIV_S) X(POW_S)                                    \
-            X(RPOW_S)                                   /* p: s (re, im for c) */                  \
+#define TTI_UNARY_MAP(X)                                                                      \
+    X(NEG)                                                                                    \
+    X(ABS)                                                                                    \
+    /* c: real out */ X(SIGN) X(SQUARE) X(RECIPROCAL) X(EXP) X(EXPM1) X(LOG) X(LOG1P) X(LOG2) \
+        X(LOG10) X(SQRT) X(RSQRT) X(SIN) X(COS) X(TANH) X(SIGMOID) X(ERF) X(FLOOR) X(CEIL)    \
+            X(ROUND) X(TRUNC) X(CONJ) X(BITNOT) X(LOGICAL_NOT) X(ISNAN) X(ISINF)              \
+                X(ISFINITE) /* ->b */                                                         \
+        X(RELU) X(GELU) X(GELU_TANH) X(SILU) X(LOGSIGMOID)                                    \
+            X(ELU)    /* p: alpha, input scale: x > 0 ? x : alpha * expm1(x * input_scale) */ \
+        X(LEAKY_RELU) /* p: slope */                                                          \
+        X(SOFTPLUS)   /* p: beta, threshold */                                                \
+        X(CLAMP)      /* p: lo, hi; NaN stays */                                              \
+        X(NAN_TO_NUM) /* p: nan, posinf, neginf */                                            \
+        X(ADD_S) X(MUL_S) X(RSUB_S) X(RDIV_S) X(DIV_S) X(POW_S)                               \
+            X(RPOW_S)                                   /* p: s (re, im for c) */             \
         X(EQ_S) X(NE_S) X(LT_S) X(LE_S) X(GT_S) X(GE_S) /* p: s; ->b */
 
 #define TTI_BINARY_MAP(X)                                                                                 \
     X(ADD)                                                                                                \
-    X(SUB) X(MUL) X(DIV) X(FLOOR_DIV) X(FMOD) X(REMAINDER) X(POW) X(MAXIMUM) X(MINIMUM) X(ATAN2)          \
+    X(SUB)                                                                                                \
+    X(MUL) X(DIV) X(FLOOR_DIV) X(FMOD) X(REMAINDER) X(POW) X(MAXIMUM) X(MINIMUM) X(ATAN2)                 \
         X(ADD_SCALED) /* p: alpha: a + alpha * b */ X(LERP_S) /* p: weight */                             \
         X(BITAND) X(BITOR) X(BITXOR) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(LOGICAL_AND) X(                \
             LOGICAL_OR)                                                                                   \
