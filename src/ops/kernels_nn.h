@@ -66,8 +66,8 @@ typedef struct tti_nn_kernels {
                       const tti_conv *c);
     tt_status (*conv_grad_input)(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
                                  const tti_conv *c);
-    tt_status (*conv_grad_weight)(tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
-                                  const tt_tensor *x, const tti_conv *c);
+    tt_status (*conv_grad_weight)(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
+                                  const tti_conv *c);
 
     tt_status (*max_pool)(tt_tensor *y, tt_tensor *indices, const tt_tensor *x, const tti_pool *p);
     tt_status (*avg_pool)(tt_tensor *y, const tt_tensor *x, const tti_pool *p);
