@@ -20,6 +20,12 @@ static tt_tensor *bias_grad(tt_tensor *gy)
     return tt_sum_dims(gy, (const int[]){ 0, 2, 3 }, 3, false);
 }
 
+/* A saved operand as it enters gradients: conjugated, which costs nothing for real types. */
+static tt_tensor *saved(tti_node *n, int i)
+{
+    return tt_conj(tti_saved_get(n, i));
+}
+
 static tt_status conv_backward(tti_node *n, tt_tensor *const *go, tt_tensor **gi)
 {
     const tti_conv *g = tti_attrs(n);
@@ -28,11 +34,11 @@ static tt_status conv_backward(tti_node *n, tt_tensor *const *go, tt_tensor **gi
     if (tti_needs(n, 2))
         TT_TRY(tti_give(&gi[2], bias_grad(go[0])));
     if (tti_needs(n, 1)) {
-        x = tti_saved_get(n, 0);
+        x = saved(n, 0);
         TT_TRY(tti_give(&gi[1], conv_weight(go[0], x, g)));
     }
     if (tti_needs(n, 0)) {
-        w = tti_saved_get(n, 1);
+        w = saved(n, 1);
         TT_TRY(tti_give(&gi[0], conv_input(go[0], w, g)));
     }
     return TT_OK;
@@ -43,9 +49,9 @@ static tt_status conv_input_backward(tti_node *n, tt_tensor *const *go, tt_tenso
     const tti_conv *g = tti_attrs(n);
 
     if (tti_needs(n, 0))
-        TT_TRY(tti_give(&gi[0], conv(go[0], tti_saved_get(n, 1), NULL, g)));
+        TT_TRY(tti_give(&gi[0], conv(go[0], saved(n, 1), NULL, g)));
     if (tti_needs(n, 1))
-        TT_TRY(tti_give(&gi[1], conv_weight(tti_saved_get(n, 0), go[0], g)));
+        TT_TRY(tti_give(&gi[1], conv_weight(saved(n, 0), go[0], g)));
     return TT_OK;
 }
 
@@ -54,9 +60,9 @@ static tt_status conv_weight_backward(tti_node *n, tt_tensor *const *go, tt_tens
     const tti_conv *g = tti_attrs(n);
 
     if (tti_needs(n, 0))
-        TT_TRY(tti_give(&gi[0], conv(tti_saved_get(n, 1), go[0], NULL, g)));
+        TT_TRY(tti_give(&gi[0], conv(saved(n, 1), go[0], NULL, g)));
     if (tti_needs(n, 1))
-        TT_TRY(tti_give(&gi[1], conv_input(tti_saved_get(n, 0), go[0], g)));
+        TT_TRY(tti_give(&gi[1], conv_input(saved(n, 0), go[0], g)));
     return TT_OK;
 }
 
