@@ -81,11 +81,13 @@ typedef struct tt_grad_guard {
 TT_API tt_grad_guard tt_grad_guard_open(tt_grad_mode mode);
 TT_API void tt_grad_guard_close(tt_grad_guard *g);
 
-#define TT_GRAD_MODE(mode)                                                         \
-    for (tt_grad_guard tt_guard_here                                               \
+#define TT_GRAD_MODE(mode) TT_GRAD_MODE_NAMED(mode, __COUNTER__)
+#define TT_GRAD_MODE_NAMED(mode, n) TT_GRAD_MODE_WITH(mode, n)
+#define TT_GRAD_MODE_WITH(mode, n)                                                 \
+    for (tt_grad_guard tt_guard_##n                                                \
          __attribute__((cleanup(tt_grad_guard_close))) = tt_grad_guard_open(mode), \
-         *tt_guard_once = &tt_guard_here;                                          \
-         tt_guard_once != NULL; tt_guard_once = NULL)
+         *tt_once_##n = &tt_guard_##n;                                             \
+         tt_once_##n != NULL; tt_once_##n = NULL)
 #define TT_NO_GRAD TT_GRAD_MODE(TT_GRAD_OFF)
 #define TT_ENABLE_GRAD TT_GRAD_MODE(TT_GRAD_ON)
 #define TT_INFERENCE TT_GRAD_MODE(TT_GRAD_INFERENCE)

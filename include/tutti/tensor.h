@@ -85,10 +85,12 @@ TT_API size_t tt_scope_count(void);
 
 /* A block whose tensors end with it. `return`, `goto` and `break` out of it close the scope too;
  * `break` and `continue` leave this block, not a loop around it. */
-#define TT_SCOPE                                                                            \
-    for (tt_scope tt_scope_here __attribute__((cleanup(tt_scope_close))) = tt_scope_open(), \
-                                *tt_scope_once = &tt_scope_here;                            \
-         tt_scope_once != NULL; tt_scope_once = NULL)
+#define TT_SCOPE TT_SCOPE_NAMED(__COUNTER__)
+#define TT_SCOPE_NAMED(n) TT_SCOPE_WITH(n) /* expands __COUNTER__: scopes may nest */
+#define TT_SCOPE_WITH(n)                                                                   \
+    for (tt_scope tt_scope_##n __attribute__((cleanup(tt_scope_close))) = tt_scope_open(), \
+                               *tt_once_##n = &tt_scope_##n;                               \
+         tt_once_##n != NULL; tt_once_##n = NULL)
 
 /* ---- life time ------------------------------------------------------------------------- */
 
