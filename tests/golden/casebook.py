@@ -212,7 +212,7 @@ class Book:
         tensor = tensor.detach().resolve_conj().contiguous()
         if tensor.is_complex():
             key, tensor = key + COMPLEX_SUFFIX, torch.view_as_real(tensor)
-        self.tensors[key] = tensor.clone()
+        self.tensors[key] = tensor.clone(memory_format=torch.contiguous_format)
         return key
 
     def case(self, op, label, inputs, attrs=None, grad=True, wide_check=True, **tolerance):
