@@ -58,7 +58,7 @@ static void add_file(const char *path, const char *suite)
         *tests = (test_case){ file, entry };
         tt_test *test = tt_test_add(suite, name, run, tests++);
         if (test != NULL)
-            test->hidden = getenv("TUTTI_GOLDEN") == NULL;
+            test->hidden = getenv("TUTTI_GOLDEN") == NULL && getenv("TUTTI_TEST_CASES") == NULL;
     }
 }
 
