@@ -46,6 +46,11 @@ tt_tensor *tti_apply2_(const tti_elementwise *o, tt_tensor *a, tt_tensor *b, con
 /* t as the kernels want it: of this type, on this device; not recorded. */
 tt_tensor *tti_operand(tt_tensor *t, tt_dtype dtype, tt_device device);
 
+/* An empty tensor of the shape that three operands broadcast to, and the device they compute on: a
+ * single value on the host goes with any other. */
+tt_tensor *tti_empty_broadcast3(const char *name, tt_tensor *const *in, tt_dtype dtype);
+tt_device tti_device_of(tt_tensor *const *in, int n);
+
 /* Before writing to `self` in place: it must not overlap itself; an operand that overlaps it without
  * being the same view is replaced by a copy. NULL on failure. */
 tt_status tti_check_writable(const char *name, const tt_tensor *self);

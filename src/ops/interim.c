@@ -3,16 +3,6 @@
 #include "ops/op.h"
 
 #define WEAK __attribute__((weak)) tt_tensor *
-WEAK tt_real(tt_tensor *a)
-{
-    (void)a;
-    return NULL;
-}
-WEAK tt_neg(tt_tensor *a)
-{
-    (void)a;
-    return NULL;
-}
 WEAK tt_sum_dims(tt_tensor *a, const int *d, int n, bool k)
 {
     (void)a;
