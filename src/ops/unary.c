@@ -13,7 +13,13 @@ static tt_status neg_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 /* The direction of x: its sign, or x / |x| when it is complex; 0 at 0. */
 static tt_status abs_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tt_mul(g[0], tt_sign(tti_saved_get(n, 0))));
+    tt_tensor *x = tti_saved_get(n, 0), *size;
+
+    if (x == NULL || !tt_dtype_is_complex((tt_dtype)x->dtype))
+        return tti_give(&out[0], tt_mul(g[0], tt_sign(x)));
+    size = tt_abs(x);
+    return tti_give(&out[0],
+                    tt_masked_fill(tt_mul(g[0], tt_div(x, size)), tt_eq_scalar(size, 0.0), 0.0));
 }
 
 /* Steps: constant between the places where they have no derivative. */
