@@ -22,13 +22,22 @@ typedef struct tti_pool {
     bool exclude_pad;
 } tti_pool;
 
+/* Which rows of a table make up which bag. */
+typedef struct tti_bags {
+    const tt_tensor *index;   /* int64 [n] */
+    const tt_tensor *offsets; /* int64 [bags + 1]: bag b is index[offsets[b] .. offsets[b + 1]) */
+    const tt_tensor *sample;  /* NULL, or a factor for each use [n], of the weight's type */
+    int mode;                 /* tt_bag_mode */
+    int64_t padding;          /* the row that does not count; -1: none */
+} tti_bags;
+
 typedef struct tti_attention {
     int64_t batch, heads; /* leading sizes, flattened */
     int64_t len_q, len_k, dim_qk, dim_v;
     double scale;
     bool causal;
-    const tt_tensor *
-        mask; /* NULL, or float of q's type with sizes [batch or 1, heads or 1, len_q or 1, len_k] and any strides */
+    const tt_tensor *mask; /* NULL, or added to the scores: q's type, sizes [batch, heads, len_q,
+                            * len_k] and any strides (0 where it repeats) */
     double dropout_p;
     uint64_t seed, offset; /* of the dropout's random numbers */
 } tti_attention;
@@ -69,29 +78,46 @@ typedef struct tti_nn_kernels {
     tt_status (*conv_grad_weight)(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
                                   const tti_conv *c);
 
+    /* Pools: float32 or float64; indices int64 within the plane, NULL when not wanted. */
     tt_status (*max_pool)(tt_tensor *y, tt_tensor *indices, const tt_tensor *x, const tti_pool *p);
     tt_status (*avg_pool)(tt_tensor *y, const tt_tensor *x, const tti_pool *p);
     tt_status (*avg_pool_grad)(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
     tt_status (*adaptive_pool)(tt_tensor *y, tt_tensor *indices /* NULL: average */,
                                const tt_tensor *x, const tti_pool *p);
     tt_status (*adaptive_avg_pool_grad)(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
-    /* dx[plane, indices[plane, i]] += dy[plane, i]: gradient of both max pools */
+    /* dx[plane, indices[plane, i]] += dy[plane, i]: gradient of both max pools. dx [planes, h * w],
+     * dy and indices [planes, oh * ow]. */
     tt_status (*max_pool_grad)(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *indices);
 
-    /* bags: index int64 [n], offsets int64 [bags + 1]; mode as tt_bag_mode; counts int64 [bags];
-     * argmax int64 [bags, dim] for max, else NULL. */
+    /* out [n, dim] = rows of weight [rows, dim]; index int64 [n], checked here; any type. */
+    tt_status (*embedding)(tt_tensor *out, const tt_tensor *weight, const tt_tensor *index);
+    /* dw [rows, dim] = the sum of dy's rows [n, dim] by index, in order, without those whose index
+     * is `skip` (-1: none). float32 or float64. */
+    tt_status (*embedding_grad)(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *index,
+                                int64_t skip);
+    /* out [bags, dim]; counts int64 [bags]: members of a bag that are not padding; argmax int64
+     * [bags, dim]: the row each maximum came from (-1: none), NULL unless the mode is max. */
     tt_status (*embedding_bag)(tt_tensor *out, tt_tensor *counts, tt_tensor *argmax,
-                               const tt_tensor *weight, const tt_tensor *index,
-                               const tt_tensor *offsets, const void *opt);
+                               const tt_tensor *weight, const tti_bags *b);
+    /* The gradients, float32 or float64: of the weight; of each of its uses (rows [n, dim], zero for
+     * padding); of the weights per sample [n]. */
+    tt_status (*embedding_bag_grad)(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *counts,
+                                    const tt_tensor *argmax, const tti_bags *b);
+    tt_status (*embedding_bag_rows)(tt_tensor *rows, const tt_tensor *dy, const tt_tensor *counts,
+                                    const tti_bags *b);
+    tt_status (*embedding_bag_weights_grad)(tt_tensor *dsample, const tt_tensor *dy,
+                                            const tt_tensor *weight, const tti_bags *b);
 
     /* q [B, H, Lq, E], k [B, H, Lk, E], v [B, H, Lk, V] with any strides over the first three
-     * dimensions and unit inner stride; lse [B, H, Lq] float32. */
+     * dimensions and unit inner stride, all float32 or all float64; out and the gradients likewise;
+     * lse [B, H, Lq] of the same type. */
     tt_status (*attention)(tt_tensor *out, tt_tensor *lse, const tt_tensor *qkv[3],
                            const tti_attention *a);
     tt_status (*attention_grad)(tt_tensor *dqkv[3], const tt_tensor *dout, const tt_tensor *qkv[3],
-                                const tt_tensor *out, const tt_tensor *lse, const tti_attention *a);
+                                const tt_tensor *out_lse[2], const tti_attention *a);
 
-    /* y = keep ? x * scale : 0 with keep from Philox; the same call with dy gives dx. */
+    /* y = keep ? x / (1 - p) : 0, where element i is kept when word i % 4 of Philox block offset +
+     * i / 4 says so; the same call with dy gives dx. */
     tt_status (*dropout)(tt_tensor *y, const tt_tensor *x, double p, uint64_t seed,
                          uint64_t offset);
 } tti_nn_kernels;

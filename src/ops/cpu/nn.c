@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's table of nn kernels. */
-#include "ops/cpu/cpu.h"
+#include "ops/cpu/nn_kernels.h"
 
-const tti_nn_kernels tti_nn_cpu = { 0 };
+const tti_nn_kernels tti_nn_cpu = {
+    .max_pool = tti_max_pool_cpu,
+    .avg_pool = tti_avg_pool_cpu,
+    .avg_pool_grad = tti_avg_pool_grad_cpu,
+    .adaptive_pool = tti_adaptive_pool_cpu,
+    .adaptive_avg_pool_grad = tti_adaptive_avg_pool_grad_cpu,
+    .max_pool_grad = tti_max_pool_grad_cpu,
+    .dropout = tti_dropout_cpu,
+};

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU's kernels of neural networks by name, and what their parts per instruction set offer. */
+#ifndef TTI_OPS_CPU_NN_KERNELS_H
+#define TTI_OPS_CPU_NN_KERNELS_H
+
+#include "ops/cpu/cpu.h"
+
+/* ---- slots of tti_nn_cpu ------------------------------------------------------------------- */
+
+tt_status tti_max_pool_cpu(tt_tensor *y, tt_tensor *indices, const tt_tensor *x, const tti_pool *p);
+tt_status tti_avg_pool_cpu(tt_tensor *y, const tt_tensor *x, const tti_pool *p);
+tt_status tti_avg_pool_grad_cpu(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
+tt_status tti_adaptive_pool_cpu(tt_tensor *y, tt_tensor *indices, const tt_tensor *x,
+                                const tti_pool *p);
+tt_status tti_adaptive_avg_pool_grad_cpu(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
+tt_status tti_max_pool_grad_cpu(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *indices);
+
+tt_status tti_embedding_cpu(tt_tensor *out, const tt_tensor *weight, const tt_tensor *index);
+tt_status tti_embedding_grad_cpu(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *index,
+                                 int64_t skip);
+tt_status tti_embedding_bag_cpu(tt_tensor *out, tt_tensor *counts, tt_tensor *argmax,
+                                const tt_tensor *weight, const tti_bags *b);
+tt_status tti_embedding_bag_grad_cpu(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *counts,
+                                     const tt_tensor *argmax, const tti_bags *b);
+tt_status tti_embedding_bag_rows_cpu(tt_tensor *rows, const tt_tensor *dy, const tt_tensor *counts,
+                                     const tti_bags *b);
+tt_status tti_embedding_bag_weights_grad_cpu(tt_tensor *dsample, const tt_tensor *dy,
+                                             const tt_tensor *weight, const tti_bags *b);
+
+tt_status tti_dropout_cpu(tt_tensor *y, const tt_tensor *x, double p, uint64_t seed,
+                          uint64_t offset);
+
+/* ---- pooling, one plane at a time: nn_pool.isa.c ---------------------------------------------- */
+
+typedef struct tti_plane {
+    void *out;        /* written: the result, or the gradient of the input */
+    int64_t *indices; /* NULL: not wanted */
+    const void *in;
+    void *scratch; /* tti_plane_scratch() bytes */
+} tti_plane;
+
+typedef void (*tti_plane_fn)(const tti_plane *io, const tti_pool *p);
+
+static inline size_t tti_plane_scratch(const tti_pool *p)
+{
+    return ((size_t)(p->w + 2 * p->ow) * sizeof(double) + 63) / 64 * 64;
+}
+
+typedef struct tti_pool_table {
+    tti_plane_fn max[2], avg[2], avg_grad[2]; /* float32, float64 */
+    tti_plane_fn adaptive_max[2], adaptive_avg[2], adaptive_avg_grad[2];
+} tti_pool_table;
+
+TTI_ISA_DECLARE(const tti_pool_table, tti_pool_table);
+
+/* ---- dropout: nn_dropout.isa.c ----------------------------------------------------------------- */
+
+/* Elements [begin, begin + n) of a tensor, begin a multiple of 4. */
+typedef struct tti_dropout_job {
+    void *y;
+    const void *x;
+    int64_t begin, n;
+    uint32_t below; /* words below this are dropped */
+    double scale;
+    uint64_t seed, offset;
+} tti_dropout_job;
+
+typedef void (*tti_dropout_fn)(const tti_dropout_job *job);
+
+typedef struct tti_dropout_table {
+    tti_dropout_fn f32, f64, f16, bf16;
+} tti_dropout_table;
+
+TTI_ISA_DECLARE(const tti_dropout_table, tti_dropout_table);
+
+#endif

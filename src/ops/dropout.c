@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dropout. Nothing is kept but the place in the random stream: backward draws the same numbers
+ * again, and so does the gradient of the gradient. */
+#include "ops/dropout.h"
+
+tt_status tti_take_blocks(tt_generator *gen, tt_device device, uint64_t blocks,
+                          tti_dropout_attrs *a)
+{
+    tt_generator_state s;
+
+    if (gen == NULL)
+        gen = tt_default_generator(device);
+    if (gen == NULL)
+        return tt_last_status() != TT_OK ? tt_last_status() : TT_ERR_NOMEM;
+    s = tt_generator_get(gen);
+    a->seed = s.seed;
+    a->offset = s.offset;
+    s.offset += blocks;
+    tt_generator_set(gen, s);
+    return TT_OK;
+}
+
+static tt_status dropout_backward(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in)
+{
+    return tti_give(&grad_in[0], tti_dropout_with(grad_out[0], tti_attrs(n)));
+}
+
+static const tti_op op_dropout = { "dropout", dropout_backward, 0 };
+
+static tt_status draw(tt_tensor *y, tt_tensor *x, const tti_dropout_attrs *a)
+{
+    TT_TRY(tti_made(y));
+    TT_TRY(tti_made(x));
+    if (a->p == 1.0)
+        return tti_fill(y, 0.0);
+    if (tti_kernels_of(x)->nn->dropout == NULL)
+        return tti_no_kernel("dropout", x);
+    return tti_kernels_of(x)->nn->dropout(y, x, a->p, a->seed, a->offset);
+}
+
+tt_tensor *tti_dropout_with(tt_tensor *x, const tti_dropout_attrs *a)
+{
+    tti_call c = {
+        .op = &op_dropout, .n_in = 1, .in = &x, .attrs = a, .attrs_bytes = sizeof *a
+    };
+    tt_tensor *y;
+
+    if (!tti_call_begin(&c))
+        return NULL;
+    y = tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, x->device);
+    return tti_call_end(&c, y, draw(y, tti_contiguous(x), a));
+}
+
+tt_tensor *tt_dropout(tt_tensor *x, double p, bool training, tt_generator *gen)
+{
+    tti_dropout_attrs a = { .p = p };
+
+    if (x == NULL)
+        return tt_last_status() == TT_OK
+                   ? TT_FAIL_NULL(TT_ERR_INVALID, "dropout: operand 0 is NULL")
+                   : NULL;
+    if (!(p >= 0.0 && p <= 1.0))
+        return TT_FAIL_NULL(TT_ERR_INVALID, "dropout: expected a probability from 0 to 1, got %g",
+                            p);
+    if (!training || p == 0.0)
+        return x;
+    if (tti_check_floating("dropout", x, false) != TT_OK ||
+        tti_take_blocks(gen, x->device, ((uint64_t)x->numel + 3) / 4, &a) != TT_OK)
+        return NULL;
+    return tti_dropout_with(x, &a);
+}
