@@ -112,7 +112,7 @@ static tt_status find_max(tt_tensor *y, tt_tensor *indices, tt_tensor *x, const 
     TT_TRY(tti_made(y));
     TT_TRY(tti_made(x));
     k = tti_kernels_of(x)->nn;
-    if ((a->adaptive ? (void *)k->adaptive_pool : (void *)k->max_pool) == NULL)
+    if (a->adaptive ? k->adaptive_pool == NULL : k->max_pool == NULL)
         return tti_no_kernel("max_pool", x);
     return a->adaptive ? k->adaptive_pool(y, indices, x, &a->p)
                        : k->max_pool(y, indices, x, &a->p);
@@ -187,7 +187,7 @@ static tt_status average(tt_tensor *y, tt_tensor *x, const tti_pool_attrs *a)
     TT_TRY(tti_made(y));
     TT_TRY(tti_made(x));
     k = tti_kernels_of(x)->nn;
-    if ((a->adaptive ? (void *)k->adaptive_pool : (void *)k->avg_pool) == NULL)
+    if (a->adaptive ? k->adaptive_pool == NULL : k->avg_pool == NULL)
         return tti_no_kernel("avg_pool", x);
     return a->adaptive ? k->adaptive_pool(y, NULL, x, &a->p) : k->avg_pool(y, x, &a->p);
 }

@@ -9,5 +9,11 @@ const tti_nn_kernels tti_nn_cpu = {
     .adaptive_pool = tti_adaptive_pool_cpu,
     .adaptive_avg_pool_grad = tti_adaptive_avg_pool_grad_cpu,
     .max_pool_grad = tti_max_pool_grad_cpu,
+    .embedding = tti_embedding_cpu,
+    .embedding_grad = tti_embedding_grad_cpu,
+    .embedding_bag = tti_embedding_bag_cpu,
+    .embedding_bag_grad = tti_embedding_bag_grad_cpu,
+    .embedding_bag_rows = tti_embedding_bag_rows_cpu,
+    .embedding_bag_weights_grad = tti_embedding_bag_weights_grad_cpu,
     .dropout = tti_dropout_cpu,
 };

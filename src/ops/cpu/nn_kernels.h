@@ -53,6 +53,31 @@ typedef struct tti_pool_table {
 
 TTI_ISA_DECLARE(const tti_pool_table, tti_pool_table);
 
+/* ---- embedding: nn_embedding.isa.c -------------------------------------------------------------- */
+
+/* Bags over a table of rows. `offsets` NULL: bag i is index[i] alone. */
+typedef struct tti_bag_job {
+    void *out;       /* forward: [bags, dim]; gradients: what is written */
+    bool mean;       /* divide by counts */
+    int64_t *counts; /* members that are not padding, per bag; NULL: mean is off */
+    int64_t *argmax; /* likewise, for max; else NULL */
+    const void *weight;
+    const void *dy;
+    const void *sample; /* NULL: ones */
+    const int64_t *index, *offsets;
+    int64_t n, bags, dim, padding;
+} tti_bag_job;
+
+/* Over a range: of bags, or for `grad` and `max_grad`, which add to dw in order, of columns. */
+typedef void (*tti_bag_fn)(const tti_bag_job *job, int64_t begin, int64_t end);
+
+typedef struct tti_bag_table {
+    tti_bag_fn sum[4], max[4]; /* by tt_dtype, from float32 to bfloat16 */
+    tti_bag_fn grad[2], max_grad[2], rows[2], sample_grad[2]; /* float32, float64 */
+} tti_bag_table;
+
+TTI_ISA_DECLARE(const tti_bag_table, tti_bag_table);
+
 /* ---- dropout: nn_dropout.isa.c ----------------------------------------------------------------- */
 
 /* Elements [begin, begin + n) of a tensor, begin a multiple of 4. */
