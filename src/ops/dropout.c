@@ -40,9 +40,7 @@ static tt_status draw(tt_tensor *y, tt_tensor *x, const tti_dropout_attrs *a)
 
 tt_tensor *tti_dropout_with(tt_tensor *x, const tti_dropout_attrs *a)
 {
-    tti_call c = {
-        .op = &op_dropout, .n_in = 1, .in = &x, .attrs = a, .attrs_bytes = sizeof *a
-    };
+    tti_call c = { .op = &op_dropout, .n_in = 1, .in = &x, .attrs = a, .attrs_bytes = sizeof *a };
     tt_tensor *y;
 
     if (!tti_call_begin(&c))

@@ -86,17 +86,16 @@ static tt_status look_up(tt_tensor *out, tt_tensor *weight, tt_tensor *flat)
 static tt_tensor *embedding_with(tt_tensor *weight, tt_tensor *index, const embedding_attrs *a)
 {
     tt_tensor *in[2] = { weight, index };
-    tti_call c = {
-        .op = &op_embedding, .n_in = 2, .in = in, .attrs = a, .attrs_bytes = sizeof *a
-    };
+    tti_call c = { .op = &op_embedding, .n_in = 2, .in = in, .attrs = a, .attrs_bytes = sizeof *a };
     int64_t dims[TT_MAX_DIMS];
     tt_tensor *out, *flat;
 
     if (!tti_call_begin(&c))
         return NULL;
     if (index->n_dims >= TT_MAX_DIMS)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "embedding: expected an index of less than %d "
-                                            "dimensions, got %s",
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "embedding: expected an index of less than %d "
+                            "dimensions, got %s",
                             TT_MAX_DIMS, TTI_SHAPE_OF(index));
     for (int i = 0; i < index->n_dims; i++)
         dims[i] = index->dims[i];

@@ -153,16 +153,12 @@ static tt_status add_rows(tt_tensor *dw, tt_tensor *dy, tt_tensor *sample, const
     return tti_kernels_of(dy)->nn->embedding_bag_grad(dw, dy, p->counts, p->argmax, &b);
 }
 
-static tt_tensor *bag_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p,
-                           const bag_attrs *a)
+static tt_tensor *bag_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p, const bag_attrs *a)
 {
     tt_tensor *in[2] = { dy, sample }, *dw;
-    tti_call c = { .op = &op_bag_grad,
-                   .n_in = 2,
-                   .in = in,
-                   .optional = 2,
-                   .attrs = a,
-                   .attrs_bytes = sizeof *a };
+    tti_call c = {
+        .op = &op_bag_grad, .n_in = 2, .in = in, .optional = 2, .attrs = a, .attrs_bytes = sizeof *a
+    };
     int64_t dims[2] = { a->rows, 0 };
     tt_status st;
 
@@ -232,12 +228,9 @@ static tt_status collect(tt_tensor *out, tt_tensor *weight, tt_tensor *sample, c
 static tt_tensor *bag(tt_tensor *weight, tt_tensor *sample, bag_parts *p, const bag_attrs *a)
 {
     tt_tensor *in[2] = { weight, sample }, *out;
-    tti_call c = { .op = &op_bag,
-                   .n_in = 2,
-                   .in = in,
-                   .optional = 2,
-                   .attrs = a,
-                   .attrs_bytes = sizeof *a };
+    tti_call c = {
+        .op = &op_bag, .n_in = 2, .in = in, .optional = 2, .attrs = a, .attrs_bytes = sizeof *a
+    };
     int64_t dims[2] = { p->offsets->numel - 1, 0 };
 
     if (!tti_call_begin(&c))
@@ -265,8 +258,8 @@ static tt_tensor *full_offsets(tt_tensor *index, tt_tensor *offsets, bool has_la
     if (offsets == NULL) {
         n = index->dims[0] + 1;
         all = tti_empty(&n, 1, TT_I64, index->device);
-        if (all == NULL || tti_kernels_of(all)->pointwise->arange(
-                               all, 0.0, (double)index->dims[1]) != TT_OK)
+        if (all == NULL ||
+            tti_kernels_of(all)->pointwise->arange(all, 0.0, (double)index->dims[1]) != TT_OK)
             return NULL;
         return all;
     }
@@ -296,7 +289,8 @@ static tt_status check_bag_shapes(const tt_tensor *index, const tt_tensor *offse
                        "embedding_bag: expected 1-D index and offsets, got %s and %s",
                        TTI_SHAPE_OF(index), TTI_SHAPE_OF(offsets));
     if (o->include_last_offset && offsets->numel < 1)
-        return TT_FAIL(TT_ERR_INVALID, "embedding_bag: expected at least the last offset, got none");
+        return TT_FAIL(TT_ERR_INVALID,
+                       "embedding_bag: expected at least the last offset, got none");
     return TT_OK;
 }
 
@@ -334,8 +328,7 @@ tt_tensor *tt_embedding_bag(tt_tensor *weight, tt_tensor *index, tt_tensor *offs
                    ? TT_FAIL_NULL(TT_ERR_INVALID, "embedding_bag: an operand is NULL")
                    : NULL;
     if (tti_embedding_table("embedding_bag", weight) != TT_OK ||
-        check_bag_shapes(index, offsets, o) != TT_OK ||
-        check_bag_sample(weight, index, o) != TT_OK)
+        check_bag_shapes(index, offsets, o) != TT_OK || check_bag_sample(weight, index, o) != TT_OK)
         return NULL;
     a.rows = weight->dims[0];
     a.sample = tt_tensor_shape(index);

@@ -13,8 +13,9 @@ tt_status tti_pool_input(const char *name, const tt_tensor *x, int spatial, tti_
                        spatial + 1, spatial + 2, TTI_SHAPE_OF(x));
     for (int i = n - spatial; i < n; i++)
         if (x->dims[i] == 0)
-            return TT_FAIL(TT_ERR_INVALID, "%s: expected pooled dimensions that are not empty, "
-                                           "got %s",
+            return TT_FAIL(TT_ERR_INVALID,
+                           "%s: expected pooled dimensions that are not empty, "
+                           "got %s",
                            name, TTI_SHAPE_OF(x));
     a->in = tt_tensor_shape(x);
     a->p.n = n == spatial + 2 ? x->dims[0] : 1;
@@ -114,8 +115,7 @@ static tt_status find_max(tt_tensor *y, tt_tensor *indices, tt_tensor *x, const 
     k = tti_kernels_of(x)->nn;
     if (a->adaptive ? k->adaptive_pool == NULL : k->max_pool == NULL)
         return tti_no_kernel("max_pool", x);
-    return a->adaptive ? k->adaptive_pool(y, indices, x, &a->p)
-                       : k->max_pool(y, indices, x, &a->p);
+    return a->adaptive ? k->adaptive_pool(y, indices, x, &a->p) : k->max_pool(y, indices, x, &a->p);
 }
 
 tt_tensor *tti_pool_max(const tti_op *op, tt_tensor *x, const tti_pool_attrs *a,
