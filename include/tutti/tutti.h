@@ -7,6 +7,7 @@
 #include "tutti/base.h"
 #include "tutti/device.h"
 #include "tutti/functional.h"
+#include "tutti/io.h"
 #include "tutti/layers.h"
 #include "tutti/models.h"
 #include "tutti/nn.h"
