@@ -107,7 +107,7 @@ static tt_tensor *next_grad(tt_tensor *old, tt_tensor *g, bool create_graph)
 {
     tt_tensor *sum;
 
-    if (!create_graph && old->storage != NULL && g->storage != NULL) {
+    if (!create_graph && old->storage != NULL) {
         TT_NO_GRAD
         sum = tt_tensor_retain(tt_add_(old, g));
     } else {

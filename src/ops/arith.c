@@ -2,6 +2,7 @@
 /* Sums, differences, products and quotients of tensors. Complex gradients follow the convention that
  * the gradient of a product takes the conjugate of the other factor. */
 #include "ops/elementwise.h"
+#include "ops/sparse.h"
 
 static tt_status add_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
@@ -59,11 +60,15 @@ static const tti_elementwise op_add_scaled = {
 
 tt_tensor *tt_add(tt_tensor *a, tt_tensor *b)
 {
+    if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
+        return tti_sparse_add(a, b);
     return tti_apply2(&op_add, a, b, NULL, 0);
 }
 
 tt_tensor *tt_sub(tt_tensor *a, tt_tensor *b)
 {
+    if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
+        return tti_sparse_add(a, tt_neg(b));
     return tti_apply2(&op_sub, a, b, NULL, 0);
 }
 
@@ -96,11 +101,15 @@ tt_tensor *tt_add_scaled(tt_tensor *a, tt_tensor *b, double alpha)
 
     if (check_alpha(a, b, alpha) != TT_OK)
         return NULL;
+    if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
+        return tti_sparse_add(a, tt_mul_scalar(b, alpha));
     return tti_apply2(&op_add_scaled, a, b, p, 2);
 }
 
 tt_tensor *tt_add_(tt_tensor *a, tt_tensor *b)
 {
+    if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
+        return tti_sparse_add_(a, b);
     return tti_apply2_(&op_add, a, b, NULL, 0);
 }
 
@@ -125,5 +134,7 @@ tt_tensor *tt_add_scaled_(tt_tensor *a, tt_tensor *b, double alpha)
 
     if (check_alpha(a, b, alpha) != TT_OK)
         return NULL;
+    if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
+        return tti_sparse_add_(a, tt_mul_scalar(b, alpha));
     return tti_apply2_(&op_add_scaled, a, b, p, 2);
 }

@@ -2,6 +2,7 @@
 /* Arithmetic of a tensor with a number. The number keeps the tensor's type unless that is integral
  * and the number is not. */
 #include "ops/elementwise.h"
+#include "ops/sparse.h"
 
 #include <math.h>
 
@@ -94,11 +95,15 @@ tt_tensor *tt_rsub_scalar(tt_tensor *a, double s)
 
 tt_tensor *tt_mul_scalar(tt_tensor *a, double s)
 {
+    if (tt_unlikely(tti_is_sparse(a)))
+        return tti_sparse_with(a, tt_mul_scalar(tt_sparse_values(a), s));
     return with_number(&op_mul, a, s);
 }
 
 tt_tensor *tt_div_scalar(tt_tensor *a, double s)
 {
+    if (tt_unlikely(tti_is_sparse(a)))
+        return tti_sparse_with(a, tt_div_scalar(tt_sparse_values(a), s));
     return with_number(&op_div, a, s);
 }
 
@@ -114,10 +119,14 @@ tt_tensor *tt_add_scalar_(tt_tensor *a, double s)
 
 tt_tensor *tt_mul_scalar_(tt_tensor *a, double s)
 {
+    if (tt_unlikely(tti_is_sparse(a)))
+        return tt_mul_scalar_(tt_sparse_values(a), s) != NULL ? a : NULL;
     return with_number_(&op_mul, a, s);
 }
 
 tt_tensor *tt_div_scalar_(tt_tensor *a, double s)
 {
+    if (tt_unlikely(tti_is_sparse(a)))
+        return tt_div_scalar_(tt_sparse_values(a), s) != NULL ? a : NULL;
     return with_number_(&op_div, a, s);
 }

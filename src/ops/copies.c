@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and conversions: of memory order, type and device. */
 #include "ops/elementwise.h"
+#include "ops/sparse.h"
 
 static tt_status same_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
@@ -39,6 +40,8 @@ tt_tensor *tt_clone(tt_tensor *x)
 {
     tti_call c = { .op = &op_clone, .n_in = 1, .in = &x };
 
+    if (tt_unlikely(tti_is_sparse(x)))
+        return tti_sparse_with(x, tt_clone(tt_sparse_values(x)));
     if (!tti_call_begin(&c))
         return NULL;
     return filled(&c, tti_empty_like(x, (tt_dtype)x->dtype), x);
@@ -88,6 +91,8 @@ tt_tensor *tt_to_dtype(tt_tensor *x, tt_dtype dtype)
         return TT_FAIL_NULL(TT_ERR_INVALID, "to_dtype: unknown element type %d", (int)dtype);
     if (x != NULL && x->dtype == dtype)
         return x;
+    if (tt_unlikely(tti_is_sparse(x)))
+        return tti_sparse_with(x, tt_to_dtype(tt_sparse_values(x), dtype));
     if (!tti_call_begin(&c))
         return NULL;
     return filled(&c, tti_empty_like(x, dtype), x);

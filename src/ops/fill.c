@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filling in place: what was there before, and its gradient, is gone. */
 #include "ops/elementwise.h"
+#include "ops/sparse.h"
 
 static tt_status zero_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
@@ -21,5 +22,7 @@ tt_tensor *tt_fill_(tt_tensor *a, double s)
 
 tt_tensor *tt_zero_(tt_tensor *a)
 {
+    if (tt_unlikely(tti_is_sparse(a)))
+        return tti_sparse_zero_(a);
     return tt_fill_(a, 0.0);
 }

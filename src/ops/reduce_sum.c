@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums and means. */
 #include "ops/reduce.h"
+#include "ops/sparse.h"
 
 static tt_status sum_backward(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in)
 {
@@ -40,6 +41,8 @@ tt_tensor *tt_mean_dims(tt_tensor *x, const int *dims, int n_dims, bool keep_dim
 
 tt_tensor *tt_sum(tt_tensor *x)
 {
+    if (tt_unlikely(tti_is_sparse(x)))
+        x = tt_sparse_values(x);
     return tt_sum_dims(x, NULL, 0, false);
 }
 

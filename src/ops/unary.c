@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of one operand and their derivatives. */
 #include "ops/elementwise.h"
+#include "ops/sparse.h"
 
 #include <math.h>
 
@@ -159,6 +160,8 @@ static const tti_elementwise op_trunc = {
 
 tt_tensor *tt_neg(tt_tensor *x)
 {
+    if (tt_unlikely(tti_is_sparse(x)))
+        return tti_sparse_with(x, tt_neg(tt_sparse_values(x)));
     return tti_apply1(&op_neg, x, NULL, 0);
 }
 
