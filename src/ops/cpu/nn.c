@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's table of nn kernels. */
+#include "ops/cpu/nn_conv.h"
 #include "ops/cpu/nn_kernels.h"
 
 const tti_nn_kernels tti_nn_cpu = {
+    .conv = tti_cpu_conv,
+    .conv_grad_input = tti_cpu_conv_grad_input,
+    .conv_grad_weight = tti_cpu_conv_grad_weight,
     .max_pool = tti_max_pool_cpu,
     .avg_pool = tti_avg_pool_cpu,
     .avg_pool_grad = tti_avg_pool_grad_cpu,
