@@ -90,14 +90,14 @@ static tt_tensor *conv(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tti_conv 
 
     if (!tti_call_begin(&c))
         return NULL;
-    x = kernel_ready(x);
-    y = tti_empty(dims, 4, (tt_dtype)w->dtype, w->device);
     tti_call_save(&c, x);
     tti_call_save(&c, w);
-    if (y == NULL || x == NULL)
+    y = tti_empty(dims, 4, (tt_dtype)w->dtype, w->device);
+    x = kernel_ready(x);
+    w = kernel_ready(w);
+    if (y == NULL || x == NULL || w == NULL || (b != NULL && (b = kernel_ready(b)) == NULL))
         return tti_call_end(&c, NULL, tt_last_status());
-    return tti_call_end(&c, y,
-                        tti_kernels_of(w)->nn->conv(y, x, kernel_ready(w), kernel_ready(b), g));
+    return tti_call_end(&c, y, tti_kernels_of(w)->nn->conv(y, x, w, b, g));
 }
 
 static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g)
@@ -111,13 +111,14 @@ static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g)
 
     if (!tti_call_begin(&c))
         return NULL;
-    y = kernel_ready(y);
-    x = tti_empty(dims, 4, (tt_dtype)w->dtype, w->device);
     tti_call_save(&c, y);
     tti_call_save(&c, w);
-    if (x == NULL || y == NULL)
+    x = tti_empty(dims, 4, (tt_dtype)w->dtype, w->device);
+    y = kernel_ready(y);
+    w = kernel_ready(w);
+    if (x == NULL || y == NULL || w == NULL)
         return tti_call_end(&c, NULL, tt_last_status());
-    return tti_call_end(&c, x, tti_kernels_of(w)->nn->conv_grad_input(x, y, kernel_ready(w), g));
+    return tti_call_end(&c, x, tti_kernels_of(w)->nn->conv_grad_input(x, y, w, g));
 }
 
 static tt_tensor *conv_weight(tt_tensor *y, tt_tensor *x, const tti_conv *g)
@@ -131,12 +132,12 @@ static tt_tensor *conv_weight(tt_tensor *y, tt_tensor *x, const tti_conv *g)
 
     if (!tti_call_begin(&c))
         return NULL;
-    y = kernel_ready(y);
-    w = tti_empty(dims, 4, (tt_dtype)y->dtype, y->device);
     tti_call_save(&c, y);
     tti_call_save(&c, x);
+    w = tti_empty(dims, 4, (tt_dtype)y->dtype, y->device);
+    y = kernel_ready(y);
     x = kernel_ready(x);
-    if (w == NULL || x == NULL)
+    if (w == NULL || x == NULL || y == NULL)
         return tti_call_end(&c, NULL, tt_last_status());
     return tti_call_end(&c, w, tti_kernels_of(w)->nn->conv_grad_weight(w, y, x, g));
 }
