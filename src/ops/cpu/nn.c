@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's table of nn kernels. */
+#include "ops/cpu/cpu.h"
 #include "ops/cpu/nn_conv.h"
 #include "ops/cpu/nn_kernels.h"
 

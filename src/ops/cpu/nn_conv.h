@@ -3,7 +3,7 @@
 #ifndef TTI_OPS_CPU_NN_CONV_H
 #define TTI_OPS_CPU_NN_CONV_H
 
-#include "ops/cpu/cpu.h"
+#include "ops/kernels.h"
 
 /* The slots of tti_nn_kernels: any floating or complex type, row-major or blocked. */
 tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
