@@ -2,6 +2,7 @@
 /* Dropout on the CPU: pieces of fixed size shared out to threads. */
 #include "base/settings.h"
 #include "ops/cpu/nn_kernels.h"
+#include "ops/cpu/philox_block.h"
 
 enum { PIECE = 4096 };
 
@@ -26,10 +27,9 @@ tt_status tti_dropout_cpu(tt_tensor *y, const tt_tensor *x, double p, uint64_t s
 {
     tti_dropout_fn fn = pick(x);
     int64_t pieces = (x->numel + PIECE - 1) / PIECE;
-    double below = p * 0x1p32;
     tti_dropout_job all = { .y = tti_data(y),
                             .x = tti_data(x),
-                            .below = below >= 0x1p32 - 1 ? UINT32_MAX : (uint32_t)below,
+                            .below = tti_dropout_below(p),
                             .scale = 1.0 / (1.0 - p),
                             .seed = seed,
                             .offset = offset };

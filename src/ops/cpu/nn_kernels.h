@@ -30,6 +30,12 @@ tt_status tti_embedding_bag_weights_grad_cpu(tt_tensor *dsample, const tt_tensor
 tt_status tti_dropout_cpu(tt_tensor *y, const tt_tensor *x, double p, uint64_t seed,
                           uint64_t offset);
 
+tt_status tti_attention_cpu(tt_tensor *out, tt_tensor *lse, const tt_tensor *qkv[3],
+                            const tti_attention *a);
+tt_status tti_attention_grad_cpu(tt_tensor *dqkv[3], const tt_tensor *dout,
+                                 const tt_tensor *qkv[3], const tt_tensor *out_lse[2],
+                                 const tti_attention *a);
+
 /* ---- pooling, one plane at a time: nn_pool.isa.c ---------------------------------------------- */
 
 typedef struct tti_plane {
@@ -97,5 +103,40 @@ typedef struct tti_dropout_table {
 } tti_dropout_table;
 
 TTI_ISA_DECLARE(const tti_dropout_table, tti_dropout_table);
+
+/* ---- attention: nn_attention.isa.c --------------------------------------------------------------- */
+
+enum { TTI_ATTENTION_ROWS = 64 }; /* rows of queries in a block */
+
+/* A matrix per batch and head, with unit stride inside rows. */
+typedef struct tti_heads {
+    void *data;
+    int64_t batch, head, row; /* strides in elements */
+} tti_heads;
+
+typedef struct tti_attention_job {
+    const tti_attention *a;
+    tti_heads q, k, v, out;
+    void *lse;               /* [batch, heads, len_q] */
+    const void *mask;        /* NULL: none */
+    int64_t mask_strides[4]; /* batch, head, query, key */
+    tti_heads dout, dq, dk, dv; /* backward */
+} tti_attention_job;
+
+typedef struct tti_attention_table {
+    size_t (*forward_scratch)(const tti_attention *a);
+    /* Blocks of queries [begin, end) of one head (of batch * heads). */
+    void (*forward)(const tti_attention_job *j, int64_t head, int64_t begin, int64_t end,
+                    void *scratch);
+    size_t (*backward_scratch)(const tti_attention *a);
+    void (*backward)(const tti_attention_job *j, int64_t head, void *scratch);
+} tti_attention_table;
+
+/* [0] float32, [1] float64 */
+typedef struct tti_attention_tables {
+    tti_attention_table of[2];
+} tti_attention_tables;
+
+TTI_ISA_DECLARE(const tti_attention_tables, tti_attention_tables);
 
 #endif

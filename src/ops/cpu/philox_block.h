@@ -41,4 +41,12 @@ static inline void tti_philox_words(uint32_t *restrict out, uint64_t key, uint64
     }
 }
 
+/* Words below this are dropped with probability p < 1. */
+static inline uint32_t tti_dropout_below(double p)
+{
+    double below = p * 0x1p32;
+
+    return below >= 0x1p32 - 1 ? UINT32_MAX : (uint32_t)below;
+}
+
 #endif
