@@ -41,8 +41,8 @@ static tt_tensor *kept(const tt_tensor *p, const tti_attention_attrs *a)
     int64_t n = shape.dims[shape.n_dims - 1];
 
     shape.dims[shape.n_dims - 1] = (n + 3) / 4 * 4;
-    return tt_narrow(
-        tti_dropout_with(tt_ones(shape, (tt_dtype)p->dtype, p->device), &a->drop), -1, 0, n);
+    return tt_narrow(tti_dropout_with(tt_ones(shape, (tt_dtype)p->dtype, p->device), &a->drop), -1,
+                     0, n);
 }
 
 tt_status tti_attention_composite(tti_node *n, tt_tensor *dout, tt_tensor *const in[4],

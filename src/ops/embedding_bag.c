@@ -277,6 +277,8 @@ static tt_status check_bag_shapes(const tt_tensor *index, const tt_tensor *offse
                                   const tt_bag_options *o)
 {
     TT_TRY(tti_check_index("embedding_bag", index));
+    if (offsets == NULL && index->n_dims != 2 && tt_last_status() != TT_OK)
+        return tt_last_status(); /* what should have made them failed */
     if (offsets == NULL && index->n_dims != 2)
         return TT_FAIL(TT_ERR_INVALID,
                        "embedding_bag: expected a 2-D index, or a 1-D one with offsets, got %s",

@@ -80,9 +80,8 @@ tt_status tti_attention_cpu(tt_tensor *out, tt_tensor *lse, const tt_tensor *qkv
     return TT_OK;
 }
 
-tt_status tti_attention_grad_cpu(tt_tensor *dqkv[3], const tt_tensor *dout,
-                                 const tt_tensor *qkv[3], const tt_tensor *out_lse[2],
-                                 const tti_attention *a)
+tt_status tti_attention_grad_cpu(tt_tensor *dqkv[3], const tt_tensor *dout, const tt_tensor *qkv[3],
+                                 const tt_tensor *out_lse[2], const tti_attention *a)
 {
     const tti_attention_table *t = table_for(dout);
     tti_attention_job j = job_of(qkv, a);

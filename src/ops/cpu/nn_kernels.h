@@ -32,9 +32,8 @@ tt_status tti_dropout_cpu(tt_tensor *y, const tt_tensor *x, double p, uint64_t s
 
 tt_status tti_attention_cpu(tt_tensor *out, tt_tensor *lse, const tt_tensor *qkv[3],
                             const tti_attention *a);
-tt_status tti_attention_grad_cpu(tt_tensor *dqkv[3], const tt_tensor *dout,
-                                 const tt_tensor *qkv[3], const tt_tensor *out_lse[2],
-                                 const tti_attention *a);
+tt_status tti_attention_grad_cpu(tt_tensor *dqkv[3], const tt_tensor *dout, const tt_tensor *qkv[3],
+                                 const tt_tensor *out_lse[2], const tti_attention *a);
 
 /* ---- pooling, one plane at a time: nn_pool.isa.c ---------------------------------------------- */
 
@@ -117,9 +116,9 @@ typedef struct tti_heads {
 typedef struct tti_attention_job {
     const tti_attention *a;
     tti_heads q, k, v, out;
-    void *lse;               /* [batch, heads, len_q] */
-    const void *mask;        /* NULL: none */
-    int64_t mask_strides[4]; /* batch, head, query, key */
+    void *lse;                  /* [batch, heads, len_q] */
+    const void *mask;           /* NULL: none */
+    int64_t mask_strides[4];    /* batch, head, query, key */
     tti_heads dout, dq, dk, dv; /* backward */
 } tti_attention_job;
 
