@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random numbers in blocks: element `first` (a multiple of 4) and those after it. */
+#ifndef TTI_OPS_CPU_RANDOM_H
+#define TTI_OPS_CPU_RANDOM_H
+
+#include "ops/cpu/cpu.h"
+
+#define TTI_RANDOM_CHUNK 1024 /* the most elements per call */
+
+typedef struct tti_random_loops {
+    void (*f32)(const tti_random_draw *d, int64_t first, int64_t n, float *out);
+    void (*f64)(const tti_random_draw *d, int64_t first, int64_t n, double *out);
+    void (*i64)(const tti_random_draw *d, int64_t first, int64_t n, int64_t *out);
+} tti_random_loops;
+
+#endif
