@@ -42,6 +42,15 @@ typedef struct tti_attention {
     uint64_t seed, offset; /* of the dropout's random numbers */
 } tti_attention;
 
+/* Losses of elements a against b. */
+typedef enum tti_pair_loss {
+    TTI_LOSS_MSE,
+    TTI_LOSS_L1,
+    TTI_LOSS_SMOOTH_L1, /* beta > 0 */
+    TTI_LOSS_BCE,       /* a: logits, b: probabilities */
+    TTI_N_PAIR_LOSSES
+} tti_pair_loss;
+
 typedef struct tti_nn_kernels {
     /* x seen as [outer, n, inner], over n. */
     tt_status (*softmax)(tt_tensor *y, const tt_tensor *x, int64_t n, int64_t inner, bool log);
@@ -49,21 +58,31 @@ typedef struct tti_nn_kernels {
                               int64_t inner, bool log);
     /* Fused log-softmax + negative log-likelihood over rows of x [rows, classes]; target int64
      * [rows], -1 where ignored (operators map ignore_index). losses [rows] (0 where ignored), and the
-     * log-sum-exp of each row for the gradient. weight NULL or [classes]. */
+     * log-sum-exp of each row for the gradient. weight NULL or [classes]. losses, lse, weight and
+     * scale are statistics: float64 beside float64, else float32. */
     tt_status (*cross_entropy)(tt_tensor *losses, tt_tensor *lse, const tt_tensor *x,
                                const tt_tensor *target, const tt_tensor *weight);
-    /* dx[r, j] = scale[r] * w[t] * (softmax(x)[r, j] - [j == t]) */
+    /* dx[r, j] = factor * scale[r] * w[t] * (softmax(x)[r, j] - [j == t]); scale 0-d or [rows] */
     tt_status (*cross_entropy_grad)(tt_tensor *dx, const tt_tensor *x, const tt_tensor *lse,
                                     const tt_tensor *target, const tt_tensor *weight,
-                                    const tt_tensor *scale);
-    /* Rows of x [rows, n]: y = (x - mean) * rstd * w + b; rms: mean 0. mean and rstd [rows]; mean,
-     * w and b may be NULL. */
+                                    const tt_tensor *scale, double factor);
+    /* out (0-d, a's type) = p[0] * the sum of the losses of a's elements against b's; p[1]: beta. */
+    tt_status (*pair_loss)(tti_pair_loss kind, tt_tensor *out, const tt_tensor *a,
+                           const tt_tensor *b, const double p[2]);
+    /* da = grad (0-d) * p[0] * derivative of the loss by a */
+    tt_status (*pair_loss_grad)(tti_pair_loss kind, tt_tensor *da, const tt_tensor *grad,
+                                const tt_tensor *a, const tt_tensor *b, const double p[2]);
+    /* Rows of x [rows, n]: y = (x - mean) * rstd * w + b; rms: mean 0. mean and rstd [rows] are
+     * statistics; mean (for rms), w and b may be NULL. Each of dx, dw, db may be NULL. */
     tt_status (*layer_norm)(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, const tt_tensor *x,
                             const tt_tensor *w, const tt_tensor *b, double eps);
     tt_status (*layer_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
                                  const tt_tensor *x, const tt_tensor *w,
                                  const tt_tensor *mean_rstd[2]);
-    /* x [n, c, inner...]: statistics per channel. */
+    /* x [n, c, inner...], contiguous or channels-last dense, y, dy and dx with the same strides.
+     * mean, var (divided by the count), rstd, w and b [c] are statistics. Each of mean, w and b of
+     * apply may be NULL (0, 1, 0). batch_norm_grad is that of training: the statistics come from
+     * x. Each of dx, dw, db may be NULL. */
     tt_status (*batch_norm_stats)(tt_tensor *mean, tt_tensor *var, const tt_tensor *x);
     tt_status (*batch_norm_apply)(tt_tensor *y, const tt_tensor *x, const tt_tensor *mean,
                                   const tt_tensor *rstd, const tt_tensor *w, const tt_tensor *b);

@@ -3,6 +3,7 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/nn_conv.h"
 #include "ops/cpu/nn_kernels.h"
+#include "ops/cpu/nn_table.h"
 
 const tti_nn_kernels tti_nn_cpu = {
     .conv = tti_cpu_conv,
@@ -23,4 +24,15 @@ const tti_nn_kernels tti_nn_cpu = {
     .attention = tti_attention_cpu,
     .attention_grad = tti_attention_grad_cpu,
     .dropout = tti_dropout_cpu,
+    .softmax = tti_softmax_run,
+    .softmax_grad = tti_softmax_grad_run,
+    .cross_entropy = tti_cross_entropy_run,
+    .cross_entropy_grad = tti_cross_entropy_grad_run,
+    .pair_loss = tti_pair_loss_run,
+    .pair_loss_grad = tti_pair_loss_grad_run,
+    .layer_norm = tti_layer_norm_run,
+    .layer_norm_grad = tti_layer_norm_grad_run,
+    .batch_norm_stats = tti_batch_norm_stats_run,
+    .batch_norm_apply = tti_batch_norm_apply_run,
+    .batch_norm_grad = tti_batch_norm_grad_run,
 };

@@ -32,6 +32,7 @@ typedef struct job {
     tti_reduce_op op;
     tti_reduce_plan plan;
     tt_tensor *out;
+    tt_tensor *mean; /* of VAR: NULL, or where the means go too */
     const tt_tensor *x;
     double p;
     int threads; /* for the segments of one group */
@@ -286,6 +287,13 @@ static double finish(const job *j, double v, double param)
     }
 }
 
+/* A kept mean has the shape of the result; both are contiguous. */
+static void store_means(const job *j, const pass *s, int64_t at)
+{
+    for (int64_t i = 0; i < s->n_out; i++, at += j->plan.out_step)
+        store_real(j->mean, at, s->param[i]);
+}
+
 static void store(const job *j, const pass *s, const acc_room *acc, int64_t at)
 {
     int64_t step = j->plan.out_step;
@@ -371,6 +379,30 @@ static tt_status run_group(const job *j, int64_t group)
     TT_TRY(prepare(j, &s, fold_of(j->op)));
     TT_TRY(fold_group(j, &s, &acc));
     store(j, &s, &acc, at + first * p->out_step);
+    if (j->mean != NULL)
+        store_means(j, &s, at + first * p->out_step);
+    return TT_OK;
+}
+
+static tt_status run_all(job *j, uint32_t mask, const tt_tensor *kept)
+{
+    int threads = tti_threads_for(j->x->numel, GRAIN);
+    int64_t n;
+
+    if (kept->numel == 0)
+        return TT_OK;
+    tti_reduce_plan_make(&j->plan, kept, j->x, mask);
+    n = j->plan.n_groups;
+    j->threads = n < threads ? threads : 1;
+    if (n == 1 || threads == 1 || j->threads > 1) {
+        for (int64_t i = 0; i < n; i++)
+            TT_TRY(run_group(j, i));
+        return TT_OK;
+    }
+    TT_TRY(run_group(j, 0));
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 1; i < n; i++)
+        (void)run_group(j, i); /* fails only for a missing kernel, and then did before */
     return TT_OK;
 }
 
@@ -378,22 +410,16 @@ tt_status tti_reduce_run(tti_reduce_op op, tt_tensor *out, const tt_tensor *x, u
                          const double *p)
 {
     job j = { .op = op, .out = out, .x = x, .p = p != NULL ? p[0] : 0.0 };
-    int threads = tti_threads_for(x->numel, GRAIN);
-    int64_t n;
 
-    if (out->numel == 0)
-        return TT_OK;
-    tti_reduce_plan_make(&j.plan, out, x, mask);
-    n = j.plan.n_groups;
-    j.threads = n < threads ? threads : 1;
-    if (n == 1 || threads == 1 || j.threads > 1) {
-        for (int64_t i = 0; i < n; i++)
-            TT_TRY(run_group(&j, i));
-        return TT_OK;
-    }
-    TT_TRY(run_group(&j, 0));
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 1; i < n; i++)
-        (void)run_group(&j, i); /* fails only for a missing kernel, and then did before */
-    return TT_OK;
+    return run_all(&j, mask, out);
+}
+
+tt_status tti_mean_var_run(tt_tensor *mean, tt_tensor *var, const tt_tensor *x, uint32_t mask)
+{
+    job j = { .op = TTI_VAR, .out = var, .mean = mean, .x = x };
+    tt_tensor kept = { .n_dims = x->n_dims, .numel = var->numel };
+
+    for (int d = 0; d < x->n_dims; d++) /* var has one dimension, the only one that is kept */
+        kept.strides[d] = (mask >> d & 1) != 0 ? 0 : 1;
+    return run_all(&j, mask, &kept);
 }

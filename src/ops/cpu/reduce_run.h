@@ -7,6 +7,8 @@
 
 tt_status tti_reduce_run(tti_reduce_op op, tt_tensor *out, const tt_tensor *x, uint32_t mask,
                          const double *p);
+/* Mean and population variance of all but one dimension, into vectors of float32 or float64. */
+tt_status tti_mean_var_run(tt_tensor *mean, tt_tensor *var, const tt_tensor *x, uint32_t mask);
 tt_status tti_arg_reduce_run(bool largest, tt_tensor *values, tt_tensor *indices,
                              const tt_tensor *x, int dim);
 tt_status tti_cumulative_run(bool product, tt_tensor *out, const tt_tensor *x, int dim);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The gradient that normalisations share when it must be differentiable itself. */
+#ifndef TTI_OPS_NORM_H
+#define TTI_OPS_NORM_H
+
+#include "ops/op.h"
+
+/* y = (x - mean) * rstd * w + b with mean and rstd over `dims`; w NULL or shaped to broadcast. */
+typedef struct tti_norm_parts {
+    tt_tensor *x, *w;
+    tt_tensor *mean, *rstd; /* given and constant; NULL: those of x */
+    int dims[TT_MAX_DIMS];
+    int n_dims;
+    double eps;
+    bool rms; /* without the mean */
+} tti_norm_parts;
+
+/* Gradients of x, and of w before it is summed to its shape, by operators. Either may be NULL. */
+tt_status tti_norm_grad_parts(const tti_norm_parts *p, tt_tensor *g, tt_tensor **dx_p,
+                              tt_tensor **dw_p);
+
+#endif
