@@ -58,17 +58,14 @@ static tt_status softplus_backward(tti_node *n, tt_tensor *const *g, tt_tensor *
     return tti_give(&out[0], tti_softplus_grad(g[0], tti_saved_get(n, 0), tti_attrs(n)));
 }
 
-/* Unlike clamp, the bounds themselves are flat. */
+/* Unlike clamp, NaN passes the gradient. */
 static tt_status hardtanh_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
     tt_tensor *x = tti_saved_get(n, 0);
-    double lo = tti_attr(n, 0), hi = tti_attr(n, 1);
+    tt_tensor *flat =
+        tt_logical_or(tt_le_scalar(x, tti_attr(n, 0)), tt_ge_scalar(x, tti_attr(n, 1)));
 
-    if (x != NULL && x->dtype == TT_F64)
-        return tti_give(&out[0],
-                        tti_clamp_grad(g[0], x, nextafter(lo, INFINITY), nextafter(hi, -INFINITY)));
-    return tti_give(&out[0], tti_clamp_grad(g[0], x, nextafterf((float)lo, INFINITY),
-                                            nextafterf((float)hi, -INFINITY)));
+    return tti_give(&out[0], tt_masked_fill(g[0], flat, 0.0));
 }
 
 static const tti_elementwise op_relu = {

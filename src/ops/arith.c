@@ -47,7 +47,7 @@ static tt_status div_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 }
 
 static const tti_elementwise op_add = { { "add", add_backward, 0 }, TTI_ADD, TTI_PROMOTE, 0 };
-static const tti_elementwise op_sub = { { "sub", sub_backward, 0 }, TTI_SUB, TTI_NO_BOOL, 0 };
+static const tti_elementwise op_sub = { { "sub", sub_backward, 0 }, TTI_SUB, TTI_PROMOTE, 0 };
 static const tti_elementwise op_mul = {
     { "mul", mul_backward, 0 }, TTI_MUL, TTI_PROMOTE, TTI_SAVE_A_FOR_B | TTI_SAVE_B_FOR_A
 };
@@ -65,10 +65,21 @@ tt_tensor *tt_add(tt_tensor *a, tt_tensor *b)
     return tti_apply2(&op_add, a, b, NULL, 0);
 }
 
+/* Subtraction refuses a bool even beside a number that would take it in. */
+static bool has_bool(const tt_tensor *a, const tt_tensor *b)
+{
+    if ((a == NULL || a->dtype != TT_BOOL) && (b == NULL || b->dtype != TT_BOOL))
+        return false;
+    TT_FAIL(TT_ERR_INVALID, "sub: expected numbers, got bool: use the logical operators");
+    return true;
+}
+
 tt_tensor *tt_sub(tt_tensor *a, tt_tensor *b)
 {
     if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
         return tti_sparse_add(a, tt_neg(b));
+    if (has_bool(a, b))
+        return NULL;
     return tti_apply2(&op_sub, a, b, NULL, 0);
 }
 
@@ -115,6 +126,8 @@ tt_tensor *tt_add_(tt_tensor *a, tt_tensor *b)
 
 tt_tensor *tt_sub_(tt_tensor *a, tt_tensor *b)
 {
+    if (has_bool(a, b))
+        return NULL;
     return tti_apply2_(&op_sub, a, b, NULL, 0);
 }
 

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limiting values: between numbers, between tensors, and away from NaN and infinity. Elements on a
- * bound pass the gradient. */
+ * number pass no gradient; one on the bound of a tensor shares it with the bound. */
 #include "ops/activation.h"
 
 #include <float.h>
 #include <math.h>
 
+/* The kernel lets bounds pass: give it the next number inside. An infinity is no bound. */
+static double inside(double bound, double towards, bool wide)
+{
+    if (isinf(bound))
+        return bound;
+    return wide ? nextafter(bound, towards) : (double)nextafterf((float)bound, (float)towards);
+}
+
 static tt_status clamp_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0],
-                    tti_clamp_grad(g[0], tti_saved_get(n, 0), tti_attr(n, 0), tti_attr(n, 1)));
+    tt_tensor *x = tti_saved_get(n, 0);
+    bool wide = x != NULL && x->dtype == TT_F64;
+
+    return tti_give(&out[0], tti_clamp_grad(g[0], x, inside(tti_attr(n, 0), INFINITY, wide),
+                                            inside(tti_attr(n, 1), -INFINITY, wide)));
 }
 
 static tt_status nan_to_num_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
@@ -98,34 +109,49 @@ static tt_tensor *only(tt_tensor *g, tt_tensor *mask)
     return tt_where(mask, g, tt_number(0.0));
 }
 
-/* With one bound the operand x stays where it is not beyond it. */
+/* g where the mask holds, half of it where x meets the bound. */
+static tt_tensor *shared(tt_tensor *g, tt_tensor *mask, tt_tensor *tie)
+{
+    return tt_where(tie, tt_mul_scalar(g, 0.5), only(g, mask));
+}
+
+/* With one bound the operand x stays where it is not beyond it. A NaN passes the gradient to both. */
 static tt_status one_bound_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out, int bound)
 {
     tt_tensor *x = tti_saved_get(n, 0), *b = tti_saved_get(n, bound);
     tt_tensor *beyond = bound == 1 ? tt_lt(x, b) : tt_gt(x, b);
+    tt_tensor *within = bound == 1 ? tt_gt(x, b) : tt_lt(x, b);
+    tt_tensor *tie = tt_eq(x, b);
 
     if (tti_needs(n, 0))
-        TT_TRY(tti_give(&out[0], only(g[0], tt_logical_not(beyond))));
+        TT_TRY(tti_give(&out[0], shared(g[0], tt_logical_not(beyond), tie)));
     if (tti_needs(n, bound))
-        TT_TRY(tti_give(&out[bound], only(g[0], beyond)));
+        TT_TRY(tti_give(&out[bound], shared(g[0], tt_logical_not(within), tie)));
     return TT_OK;
 }
 
+/* Where the bounds meet or cross, none of them is shared, and the upper one wins. */
 static tt_status clamp_tensor_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    tt_tensor *x, *lo, *hi;
+    tt_tensor *x, *lo, *hi, *apart, *tie_lo, *tie_hi, *below, *above;
 
     if (!tti_has_saved(n, 1) || !tti_has_saved(n, 2))
         return one_bound_backward(n, g, out, tti_has_saved(n, 1) ? 1 : 2);
     x = tti_saved_get(n, 0);
     lo = tti_saved_get(n, 1);
     hi = tti_saved_get(n, 2);
+    apart = tt_lt(lo, hi);
+    tie_lo = tt_logical_and(tt_eq(x, lo), apart);
+    tie_hi = tt_logical_and(tt_eq(x, hi), apart);
+    below = tt_lt(x, lo);
+    above = tt_gt(x, hi);
     if (tti_needs(n, 0))
-        TT_TRY(tti_give(&out[0], only(g[0], tt_logical_and(tt_ge(x, lo), tt_le(x, hi)))));
+        TT_TRY(tti_give(&out[0], shared(g[0], tt_logical_not(tt_logical_or(below, above)),
+                                        tt_logical_or(tie_lo, tie_hi))));
     if (tti_needs(n, 1))
-        TT_TRY(tti_give(&out[1], only(g[0], tt_logical_and(tt_lt(x, lo), tt_lt(lo, hi)))));
+        TT_TRY(tti_give(&out[1], shared(g[0], tt_logical_and(below, tt_le(lo, hi)), tie_lo)));
     if (tti_needs(n, 2))
-        TT_TRY(tti_give(&out[2], only(g[0], tt_logical_or(tt_gt(x, hi), tt_lt(hi, lo)))));
+        TT_TRY(tti_give(&out[2], shared(g[0], tt_logical_or(above, tt_lt(hi, lo)), tie_hi)));
     return TT_OK;
 }
 

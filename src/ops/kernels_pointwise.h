@@ -34,7 +34,7 @@
         X(BITAND) X(BITOR) X(BITXOR) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(LOGICAL_AND) X(                \
             LOGICAL_OR)                                                                                   \
             X(LOGICAL_XOR) /* ->b */ /* derivatives: a is the gradient of the result, b what was saved */ \
-        X(RELU_GRAD)                 /* b = y: b > 0 ? a : 0 */                                           \
+        X(RELU_GRAD)                 /* b = y: b <= 0 ? 0 : a */                                          \
         X(TANH_GRAD)                 /* b = y */                                                          \
         X(SIGMOID_GRAD)              /* b = y */                                                          \
         X(GELU_GRAD)                 /* b = x */                                                          \

@@ -63,9 +63,14 @@ static const tti_elementwise op_rpow = {
     { "rpow_scalar", rpow_scalar_backward, 0 }, TTI_RPOW_S, TTI_PROMOTE, TTI_SAVE_A | TTI_SAVE_OUT
 };
 
+/* Of two bools only a number may be the exponent: a to the 1 is a, a to the 0 is 1. */
 tt_tensor *tt_pow(tt_tensor *a, tt_tensor *b)
 {
-    if (a != NULL && b != NULL && tti_result_type(a, b) == TT_BOOL)
+    bool flags = a != NULL && b != NULL && tti_result_type(a, b) == TT_BOOL;
+
+    if (flags && (b->flags & TTI_NUMBER) != 0)
+        return tt_logical_or(a, tt_logical_not(b));
+    if (flags)
         return TT_FAIL_NULL(TT_ERR_INVALID, "pow: expected numbers, got bool");
     return tti_apply2(&op_pow, a, b, NULL, 0);
 }

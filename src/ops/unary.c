@@ -105,7 +105,7 @@ static tt_status erf_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 
 static const tti_elementwise op_neg = { { "neg", neg_backward, 0 }, TTI_NEG, TTI_NO_BOOL, 0 };
 static const tti_elementwise op_abs = {
-    { "abs", abs_backward, 0 }, TTI_ABS, TTI_PROMOTE, TTI_SAVE_A
+    { "abs", abs_backward, 0 }, TTI_ABS, TTI_NO_BOOL, TTI_SAVE_A
 };
 static const tti_elementwise op_sign = { { "sign", step_backward, 0 }, TTI_SIGN, TTI_PROMOTE, 0 };
 static const tti_elementwise op_square = {
@@ -172,11 +172,16 @@ tt_tensor *tt_abs(tt_tensor *x)
 
 tt_tensor *tt_sign(tt_tensor *x)
 {
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
+        return TT_FAIL_NULL(TT_ERR_INVALID, "sign: expected real numbers, got %s",
+                            tt_dtype_name((tt_dtype)x->dtype));
     return tti_apply1(&op_sign, x, NULL, 0);
 }
 
 tt_tensor *tt_square(tt_tensor *x)
 {
+    if (x != NULL && x->dtype == TT_BOOL)
+        x = tti_cast(x, TT_I64);
     return tti_apply1(&op_square, x, NULL, 0);
 }
 
