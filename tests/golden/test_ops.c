@@ -31,6 +31,20 @@ static void run(void *ctx)
     }
 }
 
+/* Interim: families whose operators are not all there. */
+static bool is_unfinished(const char *suite)
+{
+    static const char *const list[] = { "golden_activation", "golden_attention", "golden_conv",
+                                        "golden_loss",       "golden_norm",      "golden_order",
+                                        "golden_promote",    "golden_reduce" };
+
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+        if (strcmp(list[i], suite) == 0)
+            return getenv("TUTTI_GOLDEN") == NULL;
+    }
+    return false;
+}
+
 /* Files that cannot be read are a failure of their own. */
 static void broken_file(void *ctx)
 {
@@ -58,7 +72,7 @@ static void add_file(const char *path, const char *suite)
         *tests = (test_case){ file, entry };
         tt_test *test = tt_test_add(suite, name, run, tests++);
         if (test != NULL)
-            test->hidden = getenv("TUTTI_GOLDEN") == NULL && getenv("TUTTI_TEST_CASES") == NULL;
+            test->hidden = is_unfinished(suite);
     }
 }
 
