@@ -2,6 +2,8 @@
 /* Embeddings and bags against plain loops in double; gradients dense and sparse. */
 #include <tutti/sparse.h>
 
+#include <math.h>
+
 #include "unit/ops/nn_data.h"
 
 enum { ROWS = 13, DIM = 70, N = 40 };
