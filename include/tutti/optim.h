@@ -19,6 +19,8 @@ extern "C" {
 #endif
 
 typedef struct tt_optim tt_optim;
+typedef struct tt_module tt_module;         /* nn.h */
+typedef struct tt_state_dict tt_state_dict; /* nn.h */
 
 #define TT_OPTIM_ZERO (-0.0)
 
@@ -74,6 +76,13 @@ TT_API tt_optim *tt_adagrad_new(tt_tensor *const *params, int n, const tt_adagra
 TT_API tt_optim *tt_rmsprop_new(tt_tensor *const *params, int n, const tt_rmsprop_options *opt);
 TT_API void tt_optim_free(tt_optim *o);
 
+/* The same for all parameters of a module, shared ones once. */
+TT_API tt_optim *tt_sgd_for(const tt_module *m, const tt_sgd_options *opt);
+TT_API tt_optim *tt_adam_for(const tt_module *m, const tt_adam_options *opt);
+TT_API tt_optim *tt_adamw_for(const tt_module *m, const tt_adam_options *opt);
+TT_API tt_optim *tt_adagrad_for(const tt_module *m, const tt_adagrad_options *opt);
+TT_API tt_optim *tt_rmsprop_for(const tt_module *m, const tt_rmsprop_options *opt);
+
 /* ---- what one does with them ------------------------------------------------------------- */
 
 /* Update every parameter that has a gradient; those without keep their value and their count of
@@ -113,6 +122,17 @@ TT_API const char *tt_optim_name(const tt_optim *o);
 TT_API tt_tensor *tt_optim_param_state(const tt_optim *o, int group, int i, const char *name);
 /* How often the parameter was updated; -1: no such parameter. */
 TT_API int64_t tt_optim_param_steps(const tt_optim *o, int group, int i);
+
+/* ---- saving and loading -------------------------------------------------------------------- */
+
+/* All numbers and state under names that begin with `prefix` (NULL: ""): "<prefix>kind",
+ * "<prefix>group.0.lr", "<prefix>param.0.exp_avg", "<prefix>param.0.step". Parameters are numbered
+ * through all groups; their values are not part of it. Tensors are copies. To a file with
+ * tt_state_dict_save. */
+TT_API tt_status tt_optim_save(const tt_optim *o, tt_state_dict *sd, const char *prefix);
+/* The reverse, into an optimizer of the same kind with groups of the same size and parameters of
+ * the same shape; anything else fails and changes nothing. */
+TT_API tt_status tt_optim_load(tt_optim *o, const tt_state_dict *sd, const char *prefix);
 
 /* ---- optimizers of your own ---------------------------------------------------------------- */
 
@@ -157,6 +177,9 @@ typedef struct tt_clip_options {
  * gradients seen as one vector. It is stored in *total_p, which may be NULL. */
 TT_API tt_status tt_clip_grad_norm(tt_tensor *const *params, int n, double max_norm,
                                    const tt_clip_options *opt, double *total_p);
+/* The same for all parameters of an optimizer. */
+TT_API tt_status tt_optim_clip_grad_norm(tt_optim *o, double max_norm, const tt_clip_options *opt,
+                                         double *total_p);
 /* Every element of every gradient into [-limit, limit]. */
 TT_API tt_status tt_clip_grad_value(tt_tensor *const *params, int n, double limit);
 

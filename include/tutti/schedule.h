@@ -79,6 +79,11 @@ TT_API tt_status tt_schedule_step(tt_schedule *s);
 /* How often it was stepped. */
 TT_API int64_t tt_schedule_steps(const tt_schedule *s);
 
+/* How often it was stepped, as "<prefix>kind" and "<prefix>step"; prefix NULL: "". The rates are saved
+ * and loaded with the optimizer, and what the schedule was made with is given when it is made. */
+TT_API tt_status tt_schedule_save(const tt_schedule *s, tt_state_dict *sd, const char *prefix);
+TT_API tt_status tt_schedule_load(tt_schedule *s, const tt_state_dict *sd, const char *prefix);
+
 #ifdef __cplusplus
 }
 #endif

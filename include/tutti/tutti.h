@@ -5,6 +5,7 @@
 
 #include "tutti/autograd.h"
 #include "tutti/base.h"
+#include "tutti/data.h"
 #include "tutti/device.h"
 #include "tutti/functional.h"
 #include "tutti/io.h"
@@ -13,7 +14,10 @@
 #include "tutti/nn.h"
 #include "tutti/observe.h"
 #include "tutti/ops.h"
+#include "tutti/optim.h"
+#include "tutti/progress.h"
 #include "tutti/random.h"
+#include "tutti/schedule.h"
 #include "tutti/sparse.h"
 #include "tutti/tensor.h"
 #include "tutti/value.h"

@@ -5,7 +5,7 @@
 
 #include "graph/graph.h"
 #include "ops/kernels.h"
-#include "tutti/optim.h"
+#include "optim/optim.h"
 #include "tutti/sparse.h"
 
 /* The tensor that holds the gradient's elements: NULL in *elements_p when there is no gradient. A
@@ -104,6 +104,14 @@ tt_status tt_clip_grad_norm(tt_tensor *const *params, int n, double max_norm,
     if (total_p != NULL)
         *total_p = total;
     return TT_OK;
+}
+
+tt_status tt_optim_clip_grad_norm(tt_optim *o, double max_norm, const tt_clip_options *opt,
+                                  double *total_p)
+{
+    if (o == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "clip_grad_norm: expected an optimizer, got NULL");
+    return tt_clip_grad_norm(o->params, (int)o->n_params, max_norm, opt, total_p);
 }
 
 tt_status tt_clip_grad_value(tt_tensor *const *params, int n, double limit)

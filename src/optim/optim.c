@@ -69,20 +69,14 @@ static int by_address(const void *a, const void *b)
 /* No parameter may be there twice: it would be updated twice with one gradient. */
 static tt_status check_distinct(const tt_optim *o, tt_tensor *const *params, int n)
 {
-    size_t total = (size_t)n, at = 0;
-    tt_tensor **all;
+    size_t total = (size_t)n + o->n_params;
+    tt_tensor **all = tti_malloc(total * sizeof *all);
     tt_status st = TT_OK;
 
-    for (size_t g = 0; g < o->n_groups; g++)
-        total += (size_t)o->groups[g].n_slots;
-    all = tti_malloc(total * sizeof *all);
     if (all == NULL)
         return TT_ERR_NOMEM;
-    for (int i = 0; i < n; i++)
-        all[at++] = params[i];
-    for (size_t g = 0; g < o->n_groups; g++)
-        for (int i = 0; i < o->groups[g].n_slots; i++)
-            all[at++] = o->groups[g].slots[i].param;
+    for (size_t i = 0; i < total; i++)
+        all[i] = i < o->n_params ? o->params[i] : params[i - o->n_params];
     qsort(all, total, sizeof *all, by_address);
     for (size_t i = 1; i < total && st == TT_OK; i++)
         if (all[i] == all[i - 1])
@@ -104,6 +98,8 @@ static tt_status add_group(tt_optim *o, tt_tensor *const *params, int n, const d
     if (o->ops->check != NULL)
         TT_TRY(o->ops->check(numbers));
     TT_TRY(tti_vec_reserve((void **)&o->groups, &o->cap_groups, o->n_groups + 1, sizeof g));
+    TT_TRY(tti_vec_reserve((void **)&o->params, &o->cap_params, o->n_params + (size_t)n,
+                           sizeof *o->params));
     g.slots = tti_calloc((size_t)n, sizeof *g.slots);
     if (g.slots == NULL)
         return TT_ERR_NOMEM;
@@ -111,6 +107,7 @@ static tt_status add_group(tt_optim *o, tt_tensor *const *params, int n, const d
     for (int i = 0; i < n; i++) {
         g.slots[i].param = tt_tensor_retain(params[i]);
         g.slots[i].ctx = o->ctx;
+        o->params[o->n_params++] = params[i];
     }
     o->groups[o->n_groups++] = g;
     return TT_OK;
@@ -163,6 +160,7 @@ void tt_optim_free(tt_optim *o)
         tti_mfree(o->groups[g].slots);
     }
     tti_mfree(o->groups);
+    tti_mfree(o->params);
     if (o->ops->free_ctx != NULL && o->ctx != NULL)
         o->ops->free_ctx(o->ctx);
     tti_mfree(o);

@@ -21,6 +21,8 @@ struct tt_optim {
     double defaults[TT_OPTIM_NUMBERS];
     tti_optim_group *groups;
     size_t n_groups, cap_groups;
+    tt_tensor **params; /* of all groups, borrowed from their slots */
+    size_t n_params, cap_params;
 };
 
 /* Which number or state has this name; -1: none. */
