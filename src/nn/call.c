@@ -94,7 +94,7 @@ static tt_status run_hooks(tt_module *m, tt_value *in, tt_value **out_p)
     return TT_OK;
 }
 
-static bool has_hooks(const tt_module *m)
+bool tti_has_hooks(const tt_module *m)
 {
     return m->pre_hooks != NULL || m->hooks != NULL || m->back_hooks != NULL ||
            m->back_pre_hooks != NULL;
@@ -147,7 +147,7 @@ tt_value *tt_module_call(tt_module *m, tt_value *in)
         tti_null_given("module call", "a module and an input");
         return NULL;
     }
-    return has_hooks(m) ? call_with_hooks(m, in) : scoped_call(m, in);
+    return tti_has_hooks(m) ? call_with_hooks(m, in) : scoped_call(m, in);
 }
 
 static tt_tensor *forward_by_value(tt_module *m, tt_tensor *x)
@@ -170,7 +170,7 @@ tt_tensor *tt_module_forward(tt_module *m, tt_tensor *x)
         tti_null_given("module forward", "a module and a tensor");
         return NULL;
     }
-    if (m->cls->forward == NULL || has_hooks(m))
+    if (m->cls->forward == NULL || tti_has_hooks(m))
         return forward_by_value(m, x);
     s = tt_scope_open();
     y = m->cls->forward(m, x);

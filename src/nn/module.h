@@ -93,5 +93,6 @@ tt_status tti_back_wrap_input(tti_back_record *r, tt_value **v_p);
 tt_status tti_back_wrap_output(tti_back_record *r, tt_value **v_p);
 void tti_back_record_free(tti_back_record *r);
 bool tti_any_hook(const tt_hook *list);
+bool tti_has_hooks(const tt_module *m);
 
 #endif
