@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LayerNorm, RMSNorm and GroupNorm. */
+#include <float.h>
+#include <stdio.h>
+
+#include "nn/layers/layer.h"
+
+typedef struct norm {
+    tt_shape shape; /* of what is normalised together */
+    int64_t groups, channels;
+    double eps;
+    bool no_affine;
+} norm;
+
+static const norm *data(const tt_module *m)
+{
+    return m->data;
+}
+
+static tt_tensor *layer_norm_forward(tt_module *m, tt_tensor *x)
+{
+    return tt_layer_norm(x, data(m)->shape.n_dims, tt_module_param_at(m, 0),
+                         tt_module_param_at(m, 1), data(m)->eps);
+}
+
+static tt_tensor *rms_norm_forward(tt_module *m, tt_tensor *x)
+{
+    return tt_rms_norm(x, data(m)->shape.n_dims, tt_module_param_at(m, 0), data(m)->eps);
+}
+
+static tt_tensor *group_norm_forward(tt_module *m, tt_tensor *x)
+{
+    return tt_group_norm(x, data(m)->groups, tt_module_param_at(m, 0), tt_module_param_at(m, 1),
+                         data(m)->eps);
+}
+
+static int describe(const tt_module *m, char *text, size_t size)
+{
+    const norm *d = data(m);
+    char shape[TTI_SHAPE_TEXT];
+
+    return snprintf(text, size, "%s, eps=%g, elementwise_affine=%s",
+                    tti_shape_text(d->shape.dims, d->shape.n_dims, shape, sizeof shape), d->eps,
+                    d->no_affine ? "False" : "True");
+}
+
+static int describe_group(const tt_module *m, char *text, size_t size)
+{
+    const norm *d = data(m);
+
+    return snprintf(text, size, "%lld, %lld, eps=%g, affine=%s", (long long)d->groups,
+                    (long long)d->channels, d->eps, d->no_affine ? "False" : "True");
+}
+
+static const tt_module_class layer_norm_class = { .name = "LayerNorm",
+                                                  .data_size = sizeof(norm),
+                                                  .forward = layer_norm_forward,
+                                                  .describe = describe };
+static const tt_module_class rms_norm_class = {
+    .name = "RMSNorm", .data_size = sizeof(norm), .forward = rms_norm_forward, .describe = describe
+};
+static const tt_module_class group_norm_class = { .name = "GroupNorm",
+                                                  .data_size = sizeof(norm),
+                                                  .forward = group_norm_forward,
+                                                  .describe = describe_group };
+
+static tt_status add_params(tt_module *m, tt_shape shape, bool weight, bool bias)
+{
+    TT_TRY(weight ? tti_layer_filled(m, "weight", shape, 1) : tt_module_add_no_param(m, "weight"));
+    return bias ? tti_layer_filled(m, "bias", shape, 0) : tt_module_add_no_param(m, "bias");
+}
+
+static tt_module *norm_new(const tt_module_class *cls, const norm *d, tt_shape shape, bool bias)
+{
+    tt_module *m;
+
+    for (int i = 0; i < shape.n_dims; i++)
+        if (tti_layer_check(cls->name, "sizes", shape.dims[i], 1) != TT_OK)
+            return NULL;
+    m = tt_module_new(cls);
+    if (m == NULL)
+        return NULL;
+    *(norm *)m->data = *d;
+    return tti_layer_done(m, add_params(m, shape, !d->no_affine, bias));
+}
+
+static tt_norm_options resolve(const tt_norm_options *opt, double eps)
+{
+    tt_norm_options o = opt != NULL ? *opt : (tt_norm_options){ 0 };
+
+    if (!(o.eps > 0))
+        o.eps = eps;
+    return o;
+}
+
+tt_module *tt_layer_norm_new(tt_shape last_dims, const tt_norm_options *opt)
+{
+    tt_norm_options o = resolve(opt, 1e-5);
+    norm d = { .shape = last_dims, .eps = o.eps, .no_affine = o.no_affine };
+
+    return norm_new(&layer_norm_class, &d, last_dims, !o.no_affine && !o.no_bias);
+}
+
+tt_module *tt_rms_norm_new(tt_shape last_dims, const tt_norm_options *opt)
+{
+    tt_norm_options o = resolve(opt, FLT_EPSILON);
+    norm d = { .shape = last_dims, .eps = o.eps, .no_affine = o.no_affine };
+
+    return norm_new(&rms_norm_class, &d, last_dims, false);
+}
+
+tt_module *tt_group_norm_new(int64_t groups, int64_t channels, const tt_norm_options *opt)
+{
+    tt_norm_options o = resolve(opt, 1e-5);
+    norm d = { .groups = groups, .channels = channels, .eps = o.eps, .no_affine = o.no_affine };
+
+    if (tti_layer_check("GroupNorm", "groups", groups, 1) != TT_OK)
+        return NULL;
+    if (channels % groups != 0)
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "GroupNorm: expected channels that %lld groups divide, got %lld",
+                            (long long)groups, (long long)channels);
+    return norm_new(&group_norm_class, &d, TT_SHAPE(channels), !o.no_affine);
+}
