@@ -18,13 +18,22 @@
 #define VECTOR_BYTES 16
 #define TILE_ROWS 4
 #endif
-#define KEY_BLOCK 256
+#define KEY_BLOCK 128
+
+/* e^x for x <= 0 as weights need it: 0 below -87 rather than a subnormal number, which is slow to
+ * make and adds nothing. NaN stays. */
+static inline float weight_exp(float x)
+{
+    float e = tti_vexp_mid(x < -87.0f ? -87.0f : x);
+
+    return x < -87.0f ? 0.0f : e;
+}
 
 #define T float
 #define N(name) name##_f32
 #define LANES (VECTOR_BYTES / 4)
 #define PANEL (2 * LANES)
-#define EXP tti_vexpf
+#define EXP weight_exp
 #define LOG logf
 #include "ops/cpu/nn_attention_tile.inc"
 #include "ops/cpu/nn_attention.inc"
