@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ops/reduce.h"
+#include "ops/sparse.h"
 
 /* x / |x|, 0 where x is 0. */
 static tt_tensor *direction(tt_tensor *x)
@@ -100,5 +101,7 @@ tt_tensor *tt_norm_dims(tt_tensor *x, double p, const int *dims, int n_dims, boo
 
 tt_tensor *tt_norm(tt_tensor *x, double p)
 {
+    if (tt_unlikely(tti_is_sparse(x)))
+        x = tt_sparse_values(tt_sparse_coalesce(x));
     return tt_norm_dims(x, p, NULL, 0, false);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sparse tensors: making, coalescing, sums of all kinds, gradients that are sparse. */
+#include <math.h>
 #include <tutti/testing.h>
 #include <tutti/tutti.h>
 
@@ -124,6 +125,8 @@ TT_TEST(sparse, values_change_where_they_are)
         is(tt_to_dense(tt_neg(t)), tt_neg(sample_dense()));
         is(tt_to_dense(tt_to_dtype(t, TT_F64)), tt_to_dtype(sample_dense(), TT_F64));
         TT_CHECK_NEAR(tt_item(tt_sum(t)), 21, 0);
+        TT_CHECK_NEAR(tt_item(tt_norm(t, 1)), 21, 0);
+        TT_CHECK_NEAR(tt_item(tt_norm(t, INFINITY)), 8, 0);
         tt_tensor *copy = tt_clone(t);
         TT_CHECK_PTR(tt_mul_scalar_(t, 2), t);
         is(tt_to_dense(t), tt_mul_scalar(sample_dense(), 2));
