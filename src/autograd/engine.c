@@ -103,7 +103,7 @@ static tt_status mark_needed(tti_run *r, const tti_walk *w)
 
     if (w->inputs == NULL) {
         for (size_t i = 0; i < r->n_tasks; i++)
-            r->tasks[i].needed = true;
+            r->tasks[i].needed = r->tasks[i].passes = true;
         return TT_OK;
     }
     for (int i = 0; i < w->n_inputs; i++) {
@@ -119,7 +119,8 @@ static tt_status mark_needed(tti_run *r, const tti_walk *w)
     for (size_t i = r->n_tasks; st == TT_OK && i-- > 0;) {
         tti_task *t = &r->tasks[order[i]];
 
-        t->needed = t->needed || leads_to_needed(r, t);
+        t->passes = leads_to_needed(r, t);
+        t->needed = t->needed || t->passes;
     }
     tti_mfree(order);
     return st;
@@ -302,9 +303,9 @@ static tt_status run_node(tti_run *r, const tti_walk *w, uint32_t task)
         grad_out[i] = tti_scope_add(r->grads[t.first_grad + (size_t)i]);
         r->grads[t.first_grad + (size_t)i] = NULL;
     }
-    if (st == TT_OK)
+    if (st == TT_OK && t.passes)
         st = any ? call_backward(r, n, grad_out) : send_all(r, n, NULL);
-    if (!r->retain_graph && st == TT_OK)
+    if (!r->retain_graph && st == TT_OK && t.passes)
         tti_node_release(n);
     tt_scope_close(&scope);
     return st;
