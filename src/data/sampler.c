@@ -74,11 +74,18 @@ static uint64_t bits_at(uint64_t seed, uint64_t epoch, int64_t i)
     return (uint64_t)b.w[0] << 32 | b.w[1];
 }
 
+/* One block of Philox has the numbers of two swaps. */
 static void shuffle(int64_t *a, int64_t n, uint64_t seed, uint64_t epoch)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t j = below(bits_at(seed, epoch, i), i + 1), t = a[i];
+    tti_philox_block b = { { 0 } };
 
+    for (int64_t i = n - 1; i > 0; i--) {
+        bool even = (n - 1 - i) % 2 == 0;
+        int64_t j, t = a[i];
+
+        if (even)
+            b = tti_philox(seed, (uint64_t)i, epoch);
+        j = below(even ? (uint64_t)b.w[0] << 32 | b.w[1] : (uint64_t)b.w[2] << 32 | b.w[3], i + 1);
         a[i] = a[j];
         a[j] = t;
     }

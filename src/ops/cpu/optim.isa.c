@@ -6,6 +6,7 @@
 #include "ops/cpu/optim.h"
 #include "ops/cpu/vmath_half.h"
 
+#define INLINE static inline __attribute__((always_inline))
 #define LANES 16
 #define BLOCK 256 /* elements of half precision converted at a time */
 
