@@ -109,6 +109,9 @@ TT_TEST(index, in_place_forms_write_through_views)
                                         tt_view(TT_FLOATS(1, 2, 10, 20), TT_SHAPE(2, 2))));
         is(x, tt_view(TT_FLOATS(0, 0, 11, 0, 0, 22), TT_SHAPE(2, 3)));
         TT_CHECK_GT(tt_tensor_version(x), before);
+        is(tt_index_add(tt_zeros(TT_SHAPE(3, 2), TT_F32, TT_CPU), 0, TT_INTS(2, 0),
+                        tt_view(TT_FLOATS(1, 2, 3, 4), TT_SHAPE(2, 2))),
+           tt_view(TT_FLOATS(3, 4, 0, 0, 1, 2), TT_SHAPE(3, 2)));
         is(tt_index_copy(x, 1, TT_INTS(0), tt_view(TT_FLOATS(7, 8), TT_SHAPE(2, 1))),
            tt_view(TT_FLOATS(7, 0, 11, 8, 0, 22), TT_SHAPE(2, 3)));
     }

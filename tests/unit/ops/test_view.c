@@ -226,6 +226,8 @@ TT_TEST(view, recorded_views_know_their_base_and_refuse_in_place)
         TT_CHECK_PTR(v->base, x);
         TT_CHECK_STR(tt_grad_fn_name(v), "t");
         TT_CHECK(tt_requires_grad(v));
+        TT_CHECK_NULL(tt_mul_scalar_(v, 2));
+        TT_CHECK_CONTAINS(tt_last_error(), "a view cannot be changed in place while recording");
         TT_NO_GRAD
         {
             TT_CHECK_NULL(tt_t(x)->grad_fn);
