@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LSTM and GRU: layers, directions, states; one pass over time is in rnn_steps.c. Parameters are
+/* LSTM and GRU: layers, directions, states; one pass over time is in rnn_fused.c and rnn_steps.c. Parameters are
  * weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, then with _reverse, then the next layer. */
 #include <stdio.h>
 
@@ -44,7 +44,7 @@ static tt_tensor *run_direction(const tt_module *m, tt_tensor *x, call *k, int i
 
     if (p.h == NULL || (d->gates == 4 && p.c == NULL))
         return NULL;
-    if ((d->gates == 4 ? tti_lstm_pass(&p) : tti_gru_pass(&p)) != TT_OK)
+    if (tti_rnn_run(&p) != TT_OK)
         return NULL;
     k->h[i] = p.h;
     k->c[i] = p.c;

@@ -14,7 +14,9 @@ typedef struct tti_rnn_pass {
     tt_tensor *y;           /* result: [T, B, hidden] */
 } tti_rnn_pass;
 
-tt_status tti_lstm_pass(tti_rnn_pass *p);
-tt_status tti_gru_pass(tti_rnn_pass *p);
+/* Sets y, h and c. Float32 on the CPU is one operator; all else goes step by step. */
+tt_status tti_rnn_run(tti_rnn_pass *p);
+tt_status tti_lstm_steps(tti_rnn_pass *p);
+tt_status tti_gru_steps(tti_rnn_pass *p);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recurrent layers written with tensor operators, step by step. The product with the inputs is one
- * for all times. */
+/* Recurrent layers written with tensor operators, step by step: for all types and devices, and for
+ * derivatives of derivatives. The product with the inputs is one for all times. */
 #include "nn/layers/rnn.h"
 
 static tt_status made(const tt_tensor *t)
@@ -46,7 +46,7 @@ static tt_status lstm_step(tti_rnn_pass *p, tt_tensor *in)
     return made(p->h);
 }
 
-tt_status tti_lstm_pass(tti_rnn_pass *p)
+tt_status tti_lstm_steps(tti_rnn_pass *p)
 {
     tt_tensor *b = p->b_ih != NULL ? tt_add(p->b_ih, p->b_hh) : NULL;
 
@@ -75,7 +75,7 @@ static tt_status gru_step(tti_rnn_pass *p, tt_tensor *in)
     return made(p->h);
 }
 
-tt_status tti_gru_pass(tti_rnn_pass *p)
+tt_status tti_gru_steps(tti_rnn_pass *p)
 {
     p->x = tt_linear(p->x, p->w_ih, p->b_ih);
     p->w_hh = tt_t(p->w_hh);

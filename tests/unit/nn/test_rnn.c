@@ -225,6 +225,126 @@ TT_TEST(rnn, gru_gradients)
     check_gradients(m);
 }
 
+/* The float32 operator against the steps in float64: gradients of everything, from y and states. */
+static tt_tensor *some_loss(tt_module *m, tt_tensor *x, tt_tensor *h0, tt_tensor *c0)
+{
+    tt_dtype d = tt_tensor_dtype(x);
+    tt_tensor *h, *c = NULL, *y;
+
+    y = c0 != NULL ? tt_lstm_forward(m, x, h0, c0, &h, &c) : tt_gru_forward(m, x, h0, &h);
+    TT_REQUIRE_NOT_NULL(y);
+    y = tt_sum(tt_mul(y, tt_to_dtype(nn_tensor(tt_tensor_shape(y), 21), d)));
+    y = tt_add(y, tt_sum(tt_mul(h, tt_to_dtype(nn_tensor(tt_tensor_shape(h), 22), d))));
+    if (c != NULL)
+        y = tt_add(y, tt_sum(tt_mul(c, tt_to_dtype(nn_tensor(tt_tensor_shape(c), 23), d))));
+    return y;
+}
+
+static void check_close(const tt_tensor *a, tt_tensor *b, double tol)
+{
+    TT_REQUIRE(a != NULL && b != NULL);
+    TT_CHECK(
+        tt_allclose(a, tt_to_dtype(b, TT_F32), &(tt_close_options){ .rtol = tol, .atol = tol }));
+}
+
+static void compare_types(tt_module *m, bool lstm)
+{
+    tt_module *wide = tt_module_copy(m);
+
+    TT_CHECK_OK(tt_module_to_dtype(wide, TT_F64));
+    TT_SCOPE {
+        tt_tensor *in[2][3];
+
+        for (int i = 0; i < 3; i++) {
+            tt_shape s = i == 0 ? TT_SHAPE(T, B, IN) : TT_SHAPE(4, B, H);
+
+            in[0][i] = tt_require_grad(nn_tensor(s, i));
+            in[1][i] = tt_require_grad(tt_to_dtype(nn_tensor(s, i), TT_F64));
+        }
+        TT_REQUIRE_OK(tt_backward(some_loss(m, in[0][0], in[0][1], lstm ? in[0][2] : NULL)));
+        TT_REQUIRE_OK(tt_backward(some_loss(wide, in[1][0], in[1][1], lstm ? in[1][2] : NULL)));
+        for (int i = 0; i < (lstm ? 3 : 2); i++)
+            check_close(tt_grad_of(in[0][i]), tt_grad_of(in[1][i]), 1e-5);
+        for (int i = 0; i < tt_module_n_own_params(m); i++)
+            check_close(tt_grad_of(tt_module_param_at(m, i)),
+                        tt_grad_of(tt_module_param_at(wide, i)), 1e-5);
+    }
+    tt_module_free(m);
+    tt_module_free(wide);
+}
+
+TT_TEST(rnn, lstm_operator_has_the_gradients_of_the_steps)
+{
+    tt_module *m = tt_lstm_new(IN, H, &(tt_rnn_options){ .layers = 2, .bidirectional = true });
+
+    nn_fill_params(m);
+    compare_types(m, true);
+}
+
+TT_TEST(rnn, gru_operator_has_the_gradients_of_the_steps)
+{
+    tt_module *m = tt_gru_new(IN, H, &(tt_rnn_options){ .layers = 2, .bidirectional = true });
+
+    nn_fill_params(m);
+    compare_types(m, false);
+}
+
+/* The gradient of the norm of a gradient. */
+static tt_tensor *second_order(tt_module *m, tt_tensor *x)
+{
+    tt_tensor *g = NULL, *y;
+
+    tt_require_grad(x);
+    y = tt_sum(tt_square(tt_module_forward(m, x)));
+    TT_REQUIRE_OK(tt_grad(&y, 1, &x, 1, &(tt_grad_options){ .create_graph = true }, &g));
+    TT_REQUIRE_OK(tt_backward(tt_sum(tt_square(g))));
+    return tt_grad_of(tt_module_param(m, "weight_hh_l0"));
+}
+
+TT_TEST(rnn, gradients_are_differentiable)
+{
+    for (int lstm = 0; lstm < 2; lstm++) {
+        tt_module *m = lstm ? tt_lstm_new(IN, H, NULL) : tt_gru_new(IN, H, NULL), *wide;
+
+        nn_fill_params(m);
+        wide = tt_module_copy(m);
+        TT_CHECK_OK(tt_module_to_dtype(wide, TT_F64));
+        TT_SCOPE {
+            tt_tensor *x = nn_tensor(TT_SHAPE(T, B, IN), 1);
+
+            check_close(second_order(m, x), second_order(wide, tt_to_dtype(tt_detach(x), TT_F64)),
+                        1e-5);
+        }
+        tt_module_free(m);
+        tt_module_free(wide);
+    }
+}
+
+static tt_status train_step(void *ctx)
+{
+    tt_module *m = ctx;
+    tt_status st;
+
+    tt_module_zero_grad(m);
+    TT_SCOPE {
+        tt_tensor *x = tt_ones(TT_SHAPE(2, 2, IN), TT_F32, TT_CPU);
+        tt_tensor *loss = x != NULL ? tt_sum(tt_module_forward(m, x)) : NULL;
+
+        st = loss != NULL ? tt_backward(loss) : tt_last_status();
+    }
+    return st;
+}
+
+TT_TEST(rnn, survives_every_failed_allocation)
+{
+    tt_module *m[] = { tt_lstm_new(IN, H, NULL), tt_gru_new(IN, H, NULL) };
+
+    for (int i = 0; i < 2; i++) {
+        TT_CHECK_GT(tt_test_fail_allocs(train_step, m[i]), 10);
+        tt_module_free(m[i]);
+    }
+}
+
 TT_TEST(rnn, values_and_hooks_take_states_too)
 {
     tt_module *m = tt_lstm_new(IN, H, NULL);
