@@ -5,13 +5,19 @@
 
 #include <stdint.h>
 
+/* Backward of one LSTM cell. */
+typedef struct tti_lstm_row {
+    const float *gates, *c_before, *c; /* as forward left them */
+    const float *dh;                   /* gradient of h */
+    float *dc;                         /* gradient of c; then that of c_before */
+    float *dgates;                     /* [4n]: gradients of the sums */
+    float *h;                          /* computed again */
+} tti_lstm_row;
+
 typedef struct tti_rnn_cells {
     /* gates [4n]: sums in, values of i, f, g, o out; c and h: the new states. */
     void (*lstm)(float *gates, const float *c_before, float *c, float *h, int64_t n);
-    /* dh is the gradient of h, dc that of c: replaced by that of c_before. dgates [4n] are the
-     * gradients of the sums. h is computed again. */
-    void (*lstm_back)(const float *gates, const float *c_before, const float *c, const float *dh,
-                      float *dc, float *dgates, float *h, int64_t n);
+    void (*lstm_back)(const tti_lstm_row *row, int64_t n);
     /* in, rec [3n]: the two sums. kept [4n]: r, z, n and rec's part of n. */
     void (*gru)(const float *in, const float *rec, const float *h_before, float *kept, float *h,
                 int64_t n);

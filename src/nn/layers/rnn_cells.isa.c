@@ -24,14 +24,14 @@ static void lstm(float *restrict gates, const float *restrict c_before, float *r
     }
 }
 
-static void lstm_back(const float *restrict gates, const float *restrict c_before,
-                      const float *restrict c, const float *restrict dh, float *restrict dc,
-                      float *restrict dgates, float *restrict h, int64_t n)
+static void lstm_back(const tti_lstm_row *row, int64_t n)
 {
-    const float *restrict gi = gates, *restrict gf = gates + n;
-    const float *restrict gg = gates + 2 * n, *restrict go = gates + 3 * n;
-    float *restrict di = dgates, *restrict df = dgates + n;
-    float *restrict dg = dgates + 2 * n, *restrict d_o = dgates + 3 * n;
+    const float *restrict gi = row->gates, *restrict gf = gi + n;
+    const float *restrict gg = gi + 2 * n, *restrict go = gi + 3 * n;
+    const float *restrict c_before = row->c_before, *restrict c = row->c, *restrict dh = row->dh;
+    float *restrict di = row->dgates, *restrict df = row->dgates + n;
+    float *restrict dg = row->dgates + 2 * n, *restrict d_o = row->dgates + 3 * n;
+    float *restrict dc = row->dc, *restrict h = row->h;
 
     for (int64_t k = 0; k < n; k++) {
         float i = gi[k], f = gf[k], g = gg[k], o = go[k], t = tti_vtanhf(c[k]);

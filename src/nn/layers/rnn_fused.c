@@ -213,10 +213,14 @@ static tt_status lstm_back(const pass *p, const tt_tensor *kept, const tt_tensor
 
         add_output(p, g, t);
         for (int64_t r = 0; r < b; r++)
-            p->cells->lstm_back(at(p, kept, t, 4 * n) + r * 4 * n, c + r * n,
-                                at(p, cells, t, n) + r * n, (float *)tti_data(g->dh) + r * n,
-                                (float *)tti_data(g->dc) + r * n,
-                                at(p, g->drec, t, 4 * n) + r * 4 * n, h + r * n, n);
+            p->cells->lstm_back(&(tti_lstm_row){ .gates = at(p, kept, t, 4 * n) + r * 4 * n,
+                                                 .c_before = c + r * n,
+                                                 .c = at(p, cells, t, n) + r * n,
+                                                 .dh = (float *)tti_data(g->dh) + r * n,
+                                                 .dc = (float *)tti_data(g->dc) + r * n,
+                                                 .dgates = at(p, g->drec, t, 4 * n) + r * 4 * n,
+                                                 .h = h + r * n },
+                                n);
         TT_TRY(back_through(p, g, t, 0));
     }
     return TT_OK;
