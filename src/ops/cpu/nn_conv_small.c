@@ -12,14 +12,14 @@
 #include "base/settings.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/nn_conv.h"
+#include "ops/cpu/nn_conv_taps.h"
 
-#define MAX_PIXELS 4
 #define GRAIN 16384
+#define TILE 16
 
 typedef struct spread {
     const tti_conv *g;
-    int64_t in, out, taps;
-    int tap[MAX_PIXELS][MAX_PIXELS]; /* [o][i], -1: out of reach */
+    tti_conv_taps taps;
     float *data;
     size_t bytes;
 } spread;
@@ -37,21 +37,40 @@ static int64_t tap_at(const tti_conv *g, int axis, int64_t o, int64_t i)
 
 bool tti_conv_small_takes(const tti_conv *g)
 {
-    return g->groups == 1 && g->h * g->w <= MAX_PIXELS && g->oh * g->ow <= MAX_PIXELS &&
-           g->h * g->w <= g->kh * g->kw && g->c >= 32 && g->oc >= 32 && g->n > 1;
+    return g->groups == 1 && g->h * g->w <= TTI_SMALL_PIXELS && g->oh * g->ow <= TTI_SMALL_PIXELS &&
+           g->kh * g->kw <= TTI_SMALL_LANES && g->h * g->w <= g->kh * g->kw && g->c >= 32 &&
+           g->oc >= 32 && g->n > 1;
+}
+
+static void find_taps(tti_conv_taps *t, const tti_conv *g)
+{
+    int n[TTI_SMALL_LANES] = { 0 };
+
+    *t = (tti_conv_taps){
+        .c = g->c, .in = g->h * g->w, .out = g->oh * g->ow, .taps = g->kh * g->kw
+    };
+    memset(t->tap, -1, sizeof t->tap);
+    memset(t->pair, -1, sizeof t->pair);
+    for (int64_t o = 0; o < t->out; o++) {
+        for (int64_t i = 0; i < t->in; i++) {
+            int64_t y = tap_at(g, 0, o / g->ow, i / g->w), x = tap_at(g, 1, o % g->ow, i % g->w);
+            int64_t tap = y * g->kw + x, pair = o * TTI_SMALL_PIXELS + i;
+
+            if (y < 0 || x < 0)
+                continue;
+            t->tap[pair] = (int32_t)tap;
+            t->pair[n[tap]++][tap] = (int32_t)pair;
+            if (n[tap] > t->n_pairs)
+                t->n_pairs = n[tap];
+        }
+    }
 }
 
 static tt_status spread_init(spread *s, const tti_conv *g)
 {
-    *s = (spread){ .g = g, .in = g->h * g->w, .out = g->oh * g->ow, .taps = g->kh * g->kw };
-    for (int64_t o = 0; o < s->out; o++) {
-        for (int64_t i = 0; i < s->in; i++) {
-            int64_t y = tap_at(g, 0, o / g->ow, i / g->w), x = tap_at(g, 1, o % g->ow, i % g->w);
-
-            s->tap[o][i] = y < 0 || x < 0 ? -1 : (int)(y * g->kw + x);
-        }
-    }
-    s->bytes = (size_t)(g->oc * s->out * g->c * s->in) * sizeof(float);
+    s->g = g;
+    find_taps(&s->taps, g);
+    s->bytes = (size_t)(g->oc * s->taps.out * g->c * s->taps.in) * sizeof(float);
     s->data = tti_driver_cpu.alloc(0, s->bytes);
     return s->data != NULL ? TT_OK : TT_ERR_NOMEM;
 }
@@ -61,77 +80,72 @@ static void spread_fini(spread *s)
     tti_driver_cpu.free(0, s->data, s->bytes);
 }
 
-static void spread_row(const spread *s, const float *w, float *row, const int *tap)
+static int threads_for(const spread *s)
 {
-    int64_t c = s->g->c, in = s->in, taps = s->taps;
-
-    for (int64_t i = 0; i < in; i++) {
-        if (tap[i] < 0)
-            for (int64_t j = 0; j < c; j++)
-                row[j * in + i] = 0.0f;
-        else
-            for (int64_t j = 0; j < c; j++)
-                row[j * in + i] = w[j * taps + tap[i]];
-    }
+    return tti_threads_for((int64_t)(s->bytes / sizeof(float)), GRAIN);
 }
 
 static void spread_weights(const spread *s, const float *w)
 {
-    int64_t c = s->g->c, row = c * s->in, n = s->g->oc;
+    const tti_conv_taps_table *table = TTI_ISA_PICK(tti_conv_taps_table);
+    const tti_conv_taps *t = &s->taps;
 
-#pragma omp parallel for num_threads(tti_threads_for(n * s->out * row, GRAIN))
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t o = 0; o < s->out; o++)
-            spread_row(s, w + k * c * s->taps, s->data + (k * s->out + o) * row, s->tap[o]);
+#pragma omp parallel for num_threads(threads_for(s))
+    for (int64_t k = 0; k < s->g->oc; k++)
+        table->spread(t, w + k * t->c * t->taps, s->data + k * t->out * t->c * t->in);
 }
 
-/* The gradient of a weight is the sum over the places to which it was spread. */
-static void fold_row(const spread *s, const float *row, float *w, const int *tap)
-{
-    int64_t c = s->g->c, in = s->in, taps = s->taps;
-
-    for (int64_t i = 0; i < in; i++)
-        if (tap[i] >= 0)
-            for (int64_t j = 0; j < c; j++)
-                w[j * taps + tap[i]] += row[j * in + i];
-}
-
+/* The gradient of a weight is the sum over the pairs of pixels to which it was spread. */
 static void fold_weights(const spread *s, float *w)
 {
-    int64_t c = s->g->c, row = c * s->in, n = s->g->oc;
+    const tti_conv_taps_table *table = TTI_ISA_PICK(tti_conv_taps_table);
+    const tti_conv_taps *t = &s->taps;
 
-#pragma omp parallel for num_threads(tti_threads_for(n * s->out * row, GRAIN))
-    for (int64_t k = 0; k < n; k++) {
-        memset(w + k * c * s->taps, 0, (size_t)(c * s->taps) * sizeof *w);
-        for (int64_t o = 0; o < s->out; o++)
-            fold_row(s, s->data + (k * s->out + o) * row, w + k * c * s->taps, s->tap[o]);
+#pragma omp parallel for num_threads(threads_for(s))
+    for (int64_t k = 0; k < s->g->oc; k++)
+        table->fold(t, s->data + k * t->out * t->c * t->in, w + k * t->c * t->taps);
+}
+
+/* y [n, oc * out] from its transpose, with the bias. */
+static void transpose_out(const spread *s, const float *from, const float *b, float *y)
+{
+    int64_t n = s->g->n, out = s->taps.out, rows = s->g->oc * out;
+
+#pragma omp parallel for num_threads(threads_for(s))
+    for (int64_t r0 = 0; r0 < rows; r0 += TILE) {
+        int64_t r1 = r0 + TILE < rows ? r0 + TILE : rows;
+
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t r = r0; r < r1; r++)
+                y[i * rows + r] = from[r * n + i] + (b != NULL ? b[r / out] : 0.0f);
     }
 }
 
-static void fill_bias(const spread *s, float *y, const float *b)
-{
-    for (int64_t n = 0; n < s->g->n; n++)
-        for (int64_t k = 0; k < s->g->oc; k++)
-            for (int64_t o = 0; o < s->out; o++)
-                *y++ = b[k];
-}
-
+/* Through the transpose, y^T = spread @ x^T: the product then reads the large operand as it lies, and
+ * is faster than the other way round while the batch is small. */
 tt_status tti_conv_small(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
                          const tti_conv *g)
 {
     int64_t rows = g->oc * g->oh * g->ow, cols = g->c * g->h * g->w;
-    tti_mat m = { .tb = true, .m = g->n, .n = rows, .k = cols, .lda = cols, .ldb = cols };
+    tti_mat m = { .tb = true, .m = rows, .n = g->n, .k = cols, .lda = cols, .ldb = cols };
+    size_t bytes = (size_t)(rows * g->n) * sizeof(float);
+    float *result;
     spread s;
     tt_status st;
 
     TT_TRY(spread_init(&s, g));
+    result = tti_driver_cpu.alloc(0, bytes);
+    if (result == NULL) {
+        spread_fini(&s);
+        return TT_ERR_NOMEM;
+    }
     spread_weights(&s, tti_data(w));
-    m.ldc = rows;
+    m.ldc = g->n;
     m.alpha = 1.0;
-    m.beta = b != NULL ? 1.0 : 0.0;
-    if (b != NULL)
-        fill_bias(&s, tti_data(y), tti_data(b));
-    st = tti_sgemm(&m, tti_data(x), s.data, tti_data(y));
+    st = tti_sgemm(&m, s.data, tti_data(x), result);
+    if (st == TT_OK)
+        transpose_out(&s, result, b != NULL ? tti_data(b) : NULL, tti_data(y));
+    tti_driver_cpu.free(0, result, bytes);
     spread_fini(&s);
     return st;
 }
