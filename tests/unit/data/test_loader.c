@@ -207,6 +207,9 @@ TT_TEST(data, threads_do_not_change_what_comes)
         free(many);
     }
     TT_CHECK_NE(memcmp(alone, alone + 100, 100 * sizeof *alone), 0);
+    /* pairs of index and random number: the first sample has another number in the next epoch */
+    for (int64_t i = 100; i < 200; i += 2)
+        TT_CHECK(alone[i] != alone[0] || alone[i + 1] != alone[1]);
     free(alone);
 }
 
