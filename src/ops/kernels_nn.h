@@ -79,6 +79,13 @@ typedef struct tti_nn_kernels {
     tt_status (*layer_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
                                  const tt_tensor *x, const tt_tensor *w,
                                  const tt_tensor *mean_rstd[2]);
+    /* x [n, c, inner...]: mean and rstd [n * groups] per sample and group of channels; w and b [c]
+     * are statistics. NULL as for layer_norm. */
+    tt_status (*group_norm)(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, const tt_tensor *x,
+                            const tt_tensor *w, const tt_tensor *b, double eps);
+    tt_status (*group_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
+                                 const tt_tensor *x, const tt_tensor *w,
+                                 const tt_tensor *mean_rstd[2]);
     /* x [n, c, inner...], contiguous or channels-last dense, y, dy and dx with the same strides.
      * mean, var (divided by the count), rstd, w and b [c] are statistics. Each of mean, w and b of
      * apply may be NULL (0, 1, 0). batch_norm_grad is that of training: the statistics come from

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer norm, root-mean-square norm, and group norm on top of them. */
+/* Layer norm and root-mean-square norm. */
 #include "ops/norm.h"
 
 typedef struct row_attrs {
@@ -155,36 +155,4 @@ tt_tensor *tt_rms_norm(tt_tensor *x, int n_dims, tt_tensor *weight, double eps)
     const row_attrs a = { .eps = eps, .n_dims = n_dims, .rms = true };
 
     return row_norm(in, &a);
-}
-
-tt_tensor *tt_group_norm(tt_tensor *x, int64_t groups, tt_tensor *weight, tt_tensor *bias,
-                         double eps)
-{
-    tt_shape affine = { 0 };
-    tt_tensor *y;
-    int64_t rows;
-
-    if (x == NULL)
-        return tt_layer_norm(NULL, 1, NULL, NULL, eps);
-    if (x->n_dims < 2 || groups < 1 || x->dims[1] % groups != 0)
-        return TT_FAIL_NULL(TT_ERR_INVALID,
-                            "group_norm: expected [N, C, ...] with C a multiple of %lld groups, "
-                            "got %s",
-                            (long long)groups, TTI_SHAPE_OF(x));
-    if ((weight != NULL && weight->numel != x->dims[1]) ||
-        (bias != NULL && bias->numel != x->dims[1]))
-        return TT_FAIL_NULL(TT_ERR_INVALID,
-                            "group_norm: expected weight and bias of %lld channels, got %s",
-                            (long long)x->dims[1], TTI_SHAPE_OF(weight != NULL ? weight : bias));
-    rows = x->dims[0] * groups;
-    y = tt_reshape(x, TT_SHAPE(rows, rows > 0 ? x->numel / rows : 0));
-    y = tt_reshape(tt_layer_norm(y, 1, NULL, NULL, eps), tt_tensor_shape(x));
-    affine.n_dims = x->n_dims - 1;
-    for (int i = 0; i < affine.n_dims; i++)
-        affine.dims[i] = i == 0 ? x->dims[1] : 1;
-    if (weight != NULL)
-        y = tt_mul(y, tt_reshape(weight, affine));
-    if (bias != NULL)
-        y = tt_add(y, tt_reshape(bias, affine));
-    return y;
 }

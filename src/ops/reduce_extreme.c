@@ -196,7 +196,10 @@ static const tti_op op_any = { .name = "any" };
 static tt_tensor *truth(const tti_op *op, tti_reduce_op kernel, tt_tensor *x, const int *dim,
                         bool keep_dim)
 {
-    const tti_reduction r = { .op = op, .kernel = kernel, .dtype = TT_BOOL, .keep_dims = keep_dim };
+    bool bytes = x != NULL && x->dtype == TT_U8; /* these stay bytes, as in PyTorch */
+    const tti_reduction r = {
+        .op = op, .kernel = kernel, .dtype = bytes ? TT_U8 : TT_BOOL, .keep_dims = keep_dim
+    };
 
     return tti_reduce_call(&r, x, dim, dim != NULL ? 1 : 0);
 }

@@ -36,6 +36,12 @@ static tt_status logsumexp_backward(tti_node *n, tt_tensor *const *grad_out, tt_
     const tti_reduce_attrs *a = tti_attrs(n);
     tt_tensor *x = tti_saved_get(n, 0), *y = tti_reduce_keep(tti_saved_get(n, 1), a);
 
+    if (x == NULL || y == NULL)
+        return tt_last_status();
+    if (x->dtype == TT_F16 || x->dtype == TT_BF16) {
+        x = tt_to_dtype(x, TT_F32);
+        y = tt_to_dtype(y, TT_F32);
+    }
     return tti_give(grad_in, tt_mul(tti_reduce_keep(grad_out[0], a), tt_exp(tt_sub(x, y))));
 }
 

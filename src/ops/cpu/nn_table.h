@@ -25,6 +25,11 @@ tt_status tti_layer_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, con
 tt_status tti_layer_norm_grad_run(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
                                   const tt_tensor *x, const tt_tensor *w,
                                   const tt_tensor *mean_rstd[2]);
+tt_status tti_group_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, const tt_tensor *x,
+                             const tt_tensor *w, const tt_tensor *b, double eps);
+tt_status tti_group_norm_grad_run(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
+                                  const tt_tensor *x, const tt_tensor *w,
+                                  const tt_tensor *mean_rstd[2]);
 tt_status tti_batch_norm_stats_run(tt_tensor *mean, tt_tensor *var, const tt_tensor *x);
 tt_status tti_batch_norm_apply_run(tt_tensor *y, const tt_tensor *x, const tt_tensor *mean,
                                    const tt_tensor *rstd, const tt_tensor *w, const tt_tensor *b);
