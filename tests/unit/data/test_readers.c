@@ -108,6 +108,13 @@ TT_TEST(data, numbers_are_rounded_correctly)
         snprintf(text + n, sizeof text - (size_t)n, "e%d", rand_r(&seed) % 90 - 50);
         parses_as_strtod(text);
     }
+    /* Next to the middle of two floats, so near that the double is the middle. */
+    for (int i = 0; i < 20000 && tt_test_failures() == 0; i++) {
+        float low = 0.5f + 0.4f * (float)rand_r(&seed) / (float)RAND_MAX;
+
+        snprintf(text, sizeof text, "%.16f", ((double)low + (double)nextafterf(low, 1)) / 2);
+        parses_as_strtod(text);
+    }
 }
 
 TT_TEST(data, what_is_no_number_is_refused)
