@@ -6,9 +6,7 @@
 
 static tt_tensor *sequential_forward(tt_module *m, tt_tensor *x)
 {
-    for (int i = 0; x != NULL && i < tt_module_n_children(m); i++)
-        x = tt_module_forward(tt_module_child_at(m, i), x);
-    return x;
+    return tti_forward_children(m, x, NULL, NULL);
 }
 
 static const tt_module_class sequential_class = { .name = "Sequential",

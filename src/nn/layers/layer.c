@@ -43,6 +43,24 @@ tt_status tti_layer_check(const char *layer, const char *what, int64_t size, int
                    (long long)least, (long long)size);
 }
 
+tt_tensor *tti_forward_children(tt_module *m, tt_tensor *x, tti_child_fn fn, void *ctx)
+{
+    tt_tensor *y = tt_tensor_retain(x);
+
+    for (int i = 0; y != NULL && i < tt_module_n_children(m); i++) {
+        tt_module *child = tt_module_child_at(m, i);
+        tt_tensor *next = NULL;
+
+        TT_SCOPE {
+            next = fn != NULL ? fn(ctx, child, y) : tt_module_forward(child, y);
+            tt_tensor_retain(next);
+        }
+        tt_tensor_free(y);
+        y = next;
+    }
+    return tti_scope_add(y);
+}
+
 tt_value *tti_tuple_of(tt_tensor *const *ts, int n)
 {
     tt_value *v = tt_value_tuple_new();

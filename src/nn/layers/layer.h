@@ -21,6 +21,12 @@ double tti_layer_bound(double n);
 /* Refuses sizes below `least`: "Linear: expected in_features of at least 1, got 0". */
 tt_status tti_layer_check(const char *layer, const char *what, int64_t size, int64_t least);
 
+/* Gives the result of a child; of the scope, NULL on failure. */
+typedef tt_tensor *(*tti_child_fn)(void *ctx, tt_module *child, tt_tensor *x);
+/* x through the children of m one after the other, by fn or (NULL) tt_module_forward. What a child
+ * gave is not kept once the next one has run, unless autograd needs it. */
+tt_tensor *tti_forward_children(tt_module *m, tt_tensor *x, tti_child_fn fn, void *ctx);
+
 /* A tuple of tensors; NULL ones are null values. */
 tt_value *tti_tuple_of(tt_tensor *const *ts, int n);
 /* Entry i of a list or tuple as a tensor; NULL without an error when it is absent or null. */

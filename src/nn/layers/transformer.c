@@ -98,12 +98,16 @@ static tt_tensor *run_layer(tt_module *m, tt_tensor *x, const inputs *in)
 
 /* ---- stacks ------------------------------------------------------------------------------ */
 
+static tt_tensor *stack_step(void *ctx, tt_module *layer, tt_tensor *x)
+{
+    const inputs *in = ctx;
+
+    return tt_transformer_forward(layer, x, in->memory, &in->opt);
+}
+
 static tt_tensor *run_stack(tt_module *m, tt_tensor *x, const inputs *in)
 {
-    tt_module *layers = tt_module_child(m, "layers");
-
-    for (int i = 0; x != NULL && i < tt_module_n_children(layers); i++)
-        x = tt_transformer_forward(tt_module_child_at(layers, i), x, in->memory, &in->opt);
+    x = tti_forward_children(tt_module_child(m, "layers"), x, stack_step, (void *)in);
     return x != NULL && tt_module_has(m, "norm") ? tt_module_run(m, "norm", x) : x;
 }
 

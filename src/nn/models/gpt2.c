@@ -123,7 +123,6 @@ typedef struct gpt2 {
 static tt_tensor *hidden(tt_module *m, tt_tensor *tokens)
 {
     const gpt2 *d = m->data;
-    tt_module *blocks = tt_module_child(m, "h");
     tt_tensor *at, *x;
 
     if (tokens->n_dims != 2 || tokens->dims[1] > d->opt.context)
@@ -133,8 +132,7 @@ static tt_tensor *hidden(tt_module *m, tt_tensor *tokens)
     at = tt_arange(0, (double)tokens->dims[1], 1, TT_I64, tokens->device);
     x = tt_module_run(m, "wte", tokens);
     x = drop(m, tt_add(x, at != NULL ? tt_module_run(m, "wpe", at) : NULL));
-    for (int i = 0; x != NULL && i < tt_module_n_children(blocks); i++)
-        x = tt_module_forward(tt_module_child_at(blocks, i), x);
+    x = x != NULL ? tti_forward_children(tt_module_child(m, "h"), x, NULL, NULL) : NULL;
     return x != NULL ? tt_module_run(m, "ln_f", x) : NULL;
 }
 

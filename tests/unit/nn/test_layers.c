@@ -228,6 +228,24 @@ TT_TEST(layers, sequential_runs_in_order_and_prints)
     TT_CHECK_NULL(TT_SEQUENTIAL(tt_relu_new(), tt_linear_new(-1, 1, NULL), tt_relu_new()));
 }
 
+TT_TEST(layers, sequential_does_not_keep_what_nobody_needs)
+{
+    tt_module *m = TT_SEQUENTIAL(tt_relu_new(), tt_tanh_new(), tt_relu_new(), tt_tanh_new(),
+                                 tt_relu_new(), tt_tanh_new());
+
+    TT_SCOPE {
+        tt_tensor *x = nn_tensor(TT_SHAPE(1000, 100), 1), *y = NULL;
+        uint64_t before = tt_memory_stats_get(TT_CPU).current;
+
+        tt_memory_reset_peak(TT_CPU);
+        y = tt_module_forward(m, x);
+        TT_REQUIRE_NOT_NULL(y);
+        TT_CHECK_LE(tt_memory_stats_get(TT_CPU).peak - before, 2 * tt_tensor_bytes(x) + 4096);
+        TT_CHECK_LE(tt_memory_stats_get(TT_CPU).current - before, tt_tensor_bytes(x) + 4096);
+    }
+    tt_module_free(m);
+}
+
 TT_TEST(layers, dropout_is_off_in_eval_mode)
 {
     tt_module *m = tt_dropout_new(0.5);
