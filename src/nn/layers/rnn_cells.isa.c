@@ -33,6 +33,7 @@ static void lstm_back(const tti_lstm_row *row, int64_t n)
     float *restrict dg = row->dgates + 2 * n, *restrict d_o = row->dgates + 3 * n;
     float *restrict dc = row->dc, *restrict h = row->h;
 
+#pragma omp simd
     for (int64_t k = 0; k < n; k++) {
         float i = gi[k], f = gf[k], g = gg[k], o = go[k], t = tti_vtanhf(c[k]);
         float s = dc[k] + dh[k] * o * (1.0f - t * t);
