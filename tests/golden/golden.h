@@ -8,8 +8,6 @@
 
 #include "tutti/tutti.h"
 
-#include "golden/weak.h"
-
 enum { GOLDEN_MAX = 16 }; /* inputs or outputs of one case */
 
 /* ---- files ------------------------------------------------------------------------------ */
