@@ -165,6 +165,8 @@ static tt_tensor *only_indices(const tti_op *op, bool largest, tt_tensor *x, con
 {
     arg_result r = { NULL, NULL };
 
+    if (x != NULL && x->dtype == TT_BOOL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected numbers, got bool", op->name);
     return arg_reduce(op, largest, x, dim, keep_dim, false, &r) == TT_OK ? r.indices : NULL;
 }
 

@@ -49,6 +49,14 @@ static const tti_op op_var = { .name = "var", .backward = var_backward };
 static const tti_op op_std = { .name = "std", .backward = std_backward };
 static const tti_op op_logsumexp = { .name = "logsumexp", .backward = logsumexp_backward };
 
+/* Of complex numbers: that of the real parts plus that of the imaginary parts. */
+static tt_tensor *complex_var(tt_tensor *x, const int *dims, int n_dims, double correction,
+                              bool keep_dims)
+{
+    return tt_add(tt_var_dims(tt_real(x), dims, n_dims, correction, keep_dims),
+                  tt_var_dims(tt_imag(x), dims, n_dims, correction, keep_dims));
+}
+
 tt_tensor *tt_var_dims(tt_tensor *x, const int *dims, int n_dims, double correction, bool keep_dims)
 {
     const tti_reduction r = { .op = &op_var,
@@ -58,6 +66,8 @@ tt_tensor *tt_var_dims(tt_tensor *x, const int *dims, int n_dims, double correct
                               .p = correction,
                               .keep_dims = keep_dims };
 
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
+        return complex_var(x, dims, n_dims, correction, keep_dims);
     if (x != NULL && tti_check_floating("var", x, false) != TT_OK)
         return NULL;
     return tti_reduce_call(&r, x, dims, n_dims);
@@ -70,6 +80,8 @@ tt_tensor *tt_std_dims(tt_tensor *x, const int *dims, int n_dims, double correct
     tt_tensor *out;
     tt_status st;
 
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
+        return tt_sqrt(complex_var(x, dims, n_dims, correction, keep_dims));
     if (!tti_call_begin(&c) || tti_check_floating("std", x, false) != TT_OK ||
         tti_reduce_dims("std", x, dims, n_dims, &a.mask) != TT_OK)
         return NULL;
