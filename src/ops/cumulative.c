@@ -21,8 +21,8 @@ static tt_status cumsum_backward(tti_node *n, tt_tensor *const *grad_out, tt_ten
     return tti_give(grad_in, sum_from_end(grad_out[0], *dim));
 }
 
-/* With zeros: the gradient of element k is the product before it times the sum, over all j from k on,
- * of g[j] times the product of the elements between. */
+/* With zeros: the gradient of element k is the product before it times the sum, over all j from
+ * k on, of g[j] times the product of the elements between. */
 static tt_tensor *cumprod_grad_at(tt_tensor *g, tt_tensor *x, int dim, int64_t k)
 {
     int64_t left = tt_tensor_size(x, dim) - k - 1;

@@ -28,7 +28,8 @@ tt_tensor *tti_classes_index(const tti_classes *c);
 
 /* Scores [N, C, d1, ...] as rows [N * d1 * ..., C]; recorded. */
 tt_tensor *tti_loss_rows(tt_tensor *x);
-/* Targets for such scores: [N, d1, ...], or 0-d beside [C]. Otherwise INVALID in the name of `name`. */
+/* Targets for such scores: [N, d1, ...], or 0-d beside [C]. Otherwise INVALID in the name of
+ * `name`. */
 tt_status tti_loss_check(const char *name, const tt_tensor *input, const tt_tensor *target);
 
 #endif

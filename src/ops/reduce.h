@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the operators that reduce dimensions share: which dimensions, the shape of the result, and the
- * way back from a result's gradient to the shape of the operand. */
+/* What the operators that reduce dimensions share: which dimensions, the shape of the result,
+ * and the way back from a result's gradient to the shape of the operand. */
 #ifndef TTI_OPS_REDUCE_H
 #define TTI_OPS_REDUCE_H
 
@@ -13,8 +13,8 @@ typedef struct tti_reduce_attrs {
     double p;       /* the operator's own parameter */
 } tti_reduce_attrs;
 
-/* The set of dimensions to reduce: dims NULL or n 0 means all. Negative ones count from the end; each
- * may come once. */
+/* The set of dimensions to reduce: dims NULL or n 0 means all. Negative ones count from the end;
+ * each may come once. */
 tt_status tti_reduce_dims(const char *name, const tt_tensor *x, const int *dims, int n,
                           uint32_t *mask_p);
 

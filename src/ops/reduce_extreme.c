@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Largest and smallest elements, where they are, and whether all or any are true. Gradients of values
- * alone are shared by equal elements; with indices, the chosen element gets it. */
+/* Largest and smallest elements, where they are, and whether all or any are true. Gradients of
+ * values alone are shared by equal elements; with indices, the chosen element gets it. */
 #include "ops/reduce.h"
 
 static tt_status amax_backward(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in)

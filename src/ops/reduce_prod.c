@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products. The derivative is the product of all other elements: result / x, unless an element is 0,
- * when it is put together from the products before and after each element. */
+/* Products. The derivative is the product of all other elements: result / x, unless an element
+ * is 0, when it is put together from the products before and after each element. */
 #include "ops/reduce.h"
 
 static tt_tensor *conj_of(tt_tensor *x)

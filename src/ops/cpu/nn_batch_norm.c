@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch norm on the CPU. Memory is seen either as planes (each of one channel) or as rows (an element
- * of every channel side by side): contiguous tensors with spatial dimensions are the former, matrices
- * and channels-last tensors the latter. */
+/* Batch norm on the CPU. Memory is seen either as planes (each of one channel) or as rows (an
+ * element of every channel side by side): contiguous tensors with spatial dimensions are the
+ * former, matrices and channels-last tensors the latter. */
 #include <math.h>
 #include <string.h>
 

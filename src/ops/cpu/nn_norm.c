@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer norm on the CPU: the loops around nn_norm.inc. Gradients of the weights are added up in chunks
- * of rows of a fixed size, and the chunks in order. */
+/* Layer norm on the CPU: the loops around nn_norm.inc. Gradients of the weights are added up in
+ * chunks of rows of a fixed size, and the chunks in order. */
 #include "ops/cpu/nn_norm.h"
 
 #include <string.h>

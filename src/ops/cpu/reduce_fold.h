@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folds: the inner loops of reductions. A fold maps each element (x, |x|, x * x, ...) and joins the
- * values (add, multiply, larger, ...) into accumulators, which are wider than the elements: double
- * for real floating types, int64_t for integers and truth values, double complex for complex ones. */
+/* Folds: the inner loops of reductions. A fold maps each element (x, |x|, x * x, ...) and joins
+ * the values (add, multiply, larger, ...) into accumulators, which are wider than the elements:
+ * double for real floating types, int64_t for integers and truth values, double complex for
+ * complex ones. */
 #ifndef TTI_OPS_CPU_REDUCE_FOLD_H
 #define TTI_OPS_CPU_REDUCE_FOLD_H
 

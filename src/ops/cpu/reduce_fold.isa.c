@@ -115,7 +115,7 @@ const tti_fold_table TTI_ISA_NAME(tti_folds) = {
     [TTI_FOLD_ANY] = { FLOATS(any), INTS(any), COMPLEX(any) },
 };
 
-/* ---- 16-bit types: brought together as float32, then folded as such --------------------------- */
+/* ---- 16-bit types: brought together as float32, then folded as such ----------------------- */
 
 static void widen(float *to, const uint16_t *from, int64_t n, int64_t stride, bool bf16)
 {

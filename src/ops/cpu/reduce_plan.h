@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a reduction walks its tensor. Dimensions are ordered by stride and merged where they can be, so
- * that most reductions become one of rows (elements of a result beside each other) or columns
- * (results beside each other), inside loops over what is left:
+/* How a reduction walks its tensor. Dimensions are ordered by stride and merged where they can
+ * be, so that most reductions become one of rows (elements of a result beside each other) or
+ * columns (results beside each other), inside loops over what is left:
  *
  *     for each outer kept index            -> `groups`, each of at most TTI_FOLD_GROUP results
  *         for each outer reduced index     -> `segments` of a fixed amount of work
@@ -32,7 +32,8 @@ typedef struct tti_reduce_plan {
 void tti_reduce_plan_make(tti_reduce_plan *p, const tt_tensor *out, const tt_tensor *x,
                           uint32_t mask);
 
-/* Where the loop's i-th turn begins in the operand (and, when `out_p` is not NULL, in the result). */
+/* Where the loop's i-th turn begins in the operand (and, when `out_p` is not NULL, in the
+ * result). */
 static inline int64_t tti_loop_at(const tti_loop *l, int64_t i, int64_t *out_p)
 {
     int64_t x = 0, out = 0;

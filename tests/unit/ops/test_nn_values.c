@@ -173,8 +173,8 @@ TT_TEST_TABLE(nn_values)
     }
 }
 
-/* The gradient of the sum of the results is 0 up to rounding for softmax and layer norm; here values
- * that can be worked out by hand. */
+/* The gradient of the sum of the results is 0 up to rounding for softmax and layer norm; here
+ * values that can be worked out by hand. */
 TT_TEST(nn_by_hand, cross_entropy_and_its_gradient)
 {
     TT_SCOPE {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions, scans and sorting: values on sizes that fill vectors and threads, against plain loops;
- * types, special values and messages. */
+/* Reductions, scans and sorting: values on sizes that fill vectors and threads, against plain
+ * loops; types, special values and messages. */
 #include <math.h>
 #include <stdlib.h>
 
