@@ -48,7 +48,7 @@ typedef void (*tti_plane_fn)(const tti_plane *io, const tti_pool *p);
 
 static inline size_t tti_plane_scratch(const tti_pool *p)
 {
-    return ((size_t)(p->w + 2 * p->ow) * sizeof(double) + 63) / 64 * 64;
+    return ((size_t)(p->w + 2 * p->ow + 3 * p->kernel[1]) * sizeof(double) + 63) / 64 * 64;
 }
 
 typedef struct tti_pool_table {

@@ -28,6 +28,21 @@ static inline tti_run tti_tap(int64_t k, int64_t pad, int64_t stride, int64_t si
     return (tti_run){ first, first * stride - lack, last - first + 1 };
 }
 
+/* The runs of all columns of a window: found once, used for every row. */
+typedef struct tti_taps {
+    tti_run *runs;
+    int64_t n, step;
+} tti_taps;
+
+static inline tti_taps tti_taps_of(const tti_pool *p, void *room)
+{
+    tti_taps t = { room, p->kernel[1], p->stride[1] };
+
+    for (int64_t k = 0; k < t.n; k++)
+        t.runs[k] = tti_tap(k * p->dilation[1], p->pad[1], t.step, p->w, p->ow);
+    return t;
+}
+
 /* The first of start, start + step, ... that is not negative. */
 static inline int64_t tti_first_inside(int64_t start, int64_t step)
 {
