@@ -10,6 +10,8 @@
 
 #include <math.h>
 
+#include "tutti/sparse.h"
+
 typedef struct bag_attrs {
     tt_bag_mode mode;
     int64_t rows, padding;
@@ -173,23 +175,54 @@ static tt_tensor *bag_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p,
     return tti_call_end(&c, st == TT_OK ? tti_cast(dw, (tt_dtype)dy->dtype) : NULL, st);
 }
 
-/* The sparse form: a row for every use. Not differentiable again. */
-static tt_tensor *sparse_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p,
+/* The sparse form with a row for every use, from which the padding is taken out. */
+static tt_tensor *sparse_uses(tt_tensor *dy, const tti_bags *b, const bag_parts *p,
                               const bag_attrs *a)
 {
     int64_t dims[2] = { p->index->numel, dy->dims[1] };
-    tt_tensor *rows = tti_empty(dims, 2, real_of(dy), dy->device);
-    tt_dtype dtype = (tt_dtype)dy->dtype;
-    tti_bags b;
+    tt_tensor *rows = tti_empty(dims, 2, (tt_dtype)dy->dtype, dy->device);
 
-    if (rows == NULL || ready(&dy, real_of(dy)) != TT_OK || ready(&sample, real_of(dy)) != TT_OK)
+    if (rows == NULL)
         return NULL;
-    b = bags_of(p, sample, a);
     if (tti_kernels_of(dy)->nn->embedding_bag_rows == NULL)
         return tti_no_kernel("embedding_bag_rows", dy), NULL;
-    if (tti_kernels_of(dy)->nn->embedding_bag_rows(rows, dy, p->counts, &b) != TT_OK)
+    if (tti_kernels_of(dy)->nn->embedding_bag_rows(rows, dy, p->counts, b) != TT_OK)
         return NULL;
-    return tti_sparse_rows(p->index, tti_cast(rows, dtype), a->rows, a->padding);
+    return tti_sparse_rows(p->index, rows, a->rows, a->padding);
+}
+
+/* The sparse form already summed by row: optimizers would do it next, over all uses. */
+static tt_tensor *sparse_sums(tt_tensor *dy, const tti_bags *b, const bag_parts *p,
+                              const bag_attrs *a)
+{
+    const tti_kernels *k = tti_kernels_of(dy);
+    int64_t dims[2] = { 0, dy->dims[1] };
+    tt_tensor *order = tti_empty(p->index->dims, 1, TT_I64, dy->device);
+    tt_tensor *made[2];
+
+    if (order == NULL || k->index->sort_keys(order, p->index, &dims[0]) != TT_OK)
+        return NULL;
+    made[0] = tti_empty(dims, 2, (tt_dtype)dy->dtype, dy->device);
+    made[1] = tti_empty((int64_t[]){ 1, dims[0] }, 2, TT_I64, dy->device);
+    if (made[0] == NULL || made[1] == NULL ||
+        k->nn->embedding_bag_sums(made, dy, p->counts, order, b) != TT_OK)
+        return NULL;
+    return tt_sparse_coo_unchecked(made[1], made[0], TT_SHAPE(a->rows, dims[1]), true);
+}
+
+/* Not differentiable again. */
+static tt_tensor *sparse_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p,
+                              const bag_attrs *a)
+{
+    const tti_kernels *k = tti_kernels_of(dy);
+    tti_bags b;
+
+    if (ready(&dy, real_of(dy)) != TT_OK || ready(&sample, real_of(dy)) != TT_OK)
+        return NULL;
+    b = bags_of(p, sample, a);
+    if (a->padding < 0 && k->nn->embedding_bag_sums != NULL && k->index->sort_keys != NULL)
+        return sparse_sums(dy, &b, p, a);
+    return sparse_uses(dy, &b, p, a);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------- */

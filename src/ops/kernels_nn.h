@@ -131,6 +131,11 @@ typedef struct tti_nn_kernels {
                                     const tt_tensor *argmax, const tti_bags *b);
     tt_status (*embedding_bag_rows)(tt_tensor *rows, const tt_tensor *dy, const tt_tensor *counts,
                                     const tti_bags *b);
+    /* Those rows summed where they go to the same place: `order` int64 [n] sorts the index, rows
+     * [groups, dim] and their places int64 [groups] are in ascending order. */
+    tt_status (*embedding_bag_sums)(tt_tensor *rows_places[2], const tt_tensor *dy,
+                                    const tt_tensor *counts, const tt_tensor *order,
+                                    const tti_bags *b);
     tt_status (*embedding_bag_weights_grad)(tt_tensor *dsample, const tt_tensor *dy,
                                             const tt_tensor *weight, const tti_bags *b);
 

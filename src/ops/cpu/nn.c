@@ -20,6 +20,7 @@ const tti_nn_kernels tti_nn_cpu = {
     .embedding_bag = tti_embedding_bag_cpu,
     .embedding_bag_grad = tti_embedding_bag_grad_cpu,
     .embedding_bag_rows = tti_embedding_bag_rows_cpu,
+    .embedding_bag_sums = tti_embedding_bag_sums_cpu,
     .embedding_bag_weights_grad = tti_embedding_bag_weights_grad_cpu,
     .attention = tti_attention_cpu,
     .attention_grad = tti_attention_grad_cpu,

@@ -189,6 +189,54 @@ tt_status tti_embedding_bag_rows_cpu(tt_tensor *rows, const tt_tensor *dy, const
     return TT_OK;
 }
 
+/* owner[i]: the bag of member i; starts[g]: where group g begins in the order, and its place. */
+static void find_groups(const tti_bag_job *j, int64_t *owner, int64_t *starts, int64_t *places)
+{
+    int64_t g = 0;
+
+    for (int64_t i = 0; i < j->n; i++)
+        owner[i] = -1;
+    for (int64_t b = 0; b < j->bags; b++)
+        for (int64_t i = j->offsets[b]; i < j->offsets[b + 1]; i++)
+            owner[i] = b;
+    for (int64_t at = 0; at < j->n; at++) {
+        int64_t row = j->index[j->order[at]];
+
+        if (at == 0 || row != places[g - 1]) {
+            starts[g] = at;
+            places[g++] = row;
+        }
+    }
+    starts[g] = j->n;
+}
+
+tt_status tti_embedding_bag_sums_cpu(tt_tensor *rows_places[2], const tt_tensor *dy,
+                                     const tt_tensor *counts, const tt_tensor *order,
+                                     const tti_bags *b)
+{
+    tt_tensor *rows = rows_places[0];
+    tti_bag_job job = job_of(b, counts, NULL);
+    int64_t groups = rows->dims[0], piece = 128;
+    int64_t *owner = tti_malloc((size_t)(job.n + groups + 1) * sizeof *owner);
+    int64_t *starts = owner + job.n;
+    tti_bag_fn fn = BAGS->sums[rows->dtype == TT_F64];
+
+    if (owner == NULL)
+        return TT_ERR_NOMEM;
+    job.out = tti_data(rows);
+    job.dy = tti_data(dy);
+    job.dim = rows->dims[1];
+    job.order = tti_data(order);
+    find_groups(&job, owner, starts, tti_data(rows_places[1]));
+    job.owner = owner;
+    job.starts = starts;
+#pragma omp parallel for schedule(static) num_threads(tti_threads_for(job.n *job.dim, ROW_GRAIN))
+    for (int64_t i = 0; i < groups; i += piece)
+        fn(&job, i, i + piece < groups ? i + piece : groups);
+    tti_mfree(owner);
+    return TT_OK;
+}
+
 tt_status tti_embedding_bag_weights_grad_cpu(tt_tensor *dsample, const tt_tensor *dy,
                                              const tt_tensor *weight, const tti_bags *b)
 {

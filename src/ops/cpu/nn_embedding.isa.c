@@ -50,5 +50,6 @@ const tti_bag_table TTI_ISA_NAME(tti_bag_table) = {
     .grad = { grad_f32, grad_f64 },
     .max_grad = { max_grad_f32, max_grad_f64 },
     .rows = { rows_f32, rows_f64 },
+    .sums = { sums_f32, sums_f64 },
     .sample_grad = { sample_grad_f32, sample_grad_f64 },
 };

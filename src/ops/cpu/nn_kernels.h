@@ -24,6 +24,9 @@ tt_status tti_embedding_bag_grad_cpu(tt_tensor *dw, const tt_tensor *dy, const t
                                      const tt_tensor *argmax, const tti_bags *b);
 tt_status tti_embedding_bag_rows_cpu(tt_tensor *rows, const tt_tensor *dy, const tt_tensor *counts,
                                      const tti_bags *b);
+tt_status tti_embedding_bag_sums_cpu(tt_tensor *rows_places[2], const tt_tensor *dy,
+                                     const tt_tensor *counts, const tt_tensor *order,
+                                     const tti_bags *b);
 tt_status tti_embedding_bag_weights_grad_cpu(tt_tensor *dsample, const tt_tensor *dy,
                                              const tt_tensor *weight, const tti_bags *b);
 
@@ -71,14 +74,18 @@ typedef struct tti_bag_job {
     const void *sample; /* NULL: ones */
     const int64_t *index, *offsets;
     int64_t n, bags, dim, padding;
+    /* sums: members in the order of their rows, where each row's begin, and whose they are (-1:
+     * nobody's) */
+    const int64_t *order, *starts, *owner;
 } tti_bag_job;
 
-/* Over a range: of bags, or for `grad` and `max_grad`, which add to dw in order, of columns. */
+/* Over a range: of bags; for `sums` of groups; for `grad` and `max_grad`, which add to dw in order,
+ * of columns. */
 typedef void (*tti_bag_fn)(const tti_bag_job *job, int64_t begin, int64_t end);
 
 typedef struct tti_bag_table {
     tti_bag_fn sum[4], max[4]; /* by tt_dtype, from float32 to bfloat16 */
-    tti_bag_fn grad[2], max_grad[2], rows[2], sample_grad[2]; /* float32, float64 */
+    tti_bag_fn grad[2], max_grad[2], rows[2], sums[2], sample_grad[2]; /* float32, float64 */
 } tti_bag_table;
 
 TTI_ISA_DECLARE(const tti_bag_table, tti_bag_table);
