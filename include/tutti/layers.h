@@ -112,7 +112,8 @@ TT_API tt_module *tt_group_norm_new(int64_t groups, int64_t channels, const tt_n
 /* ---- embedding ----------------------------------------------------------------------------- */
 
 TT_API tt_module *tt_embedding_new(int64_t n, int64_t width, const tt_embedding_options *opt);
-/* Over a given weight [n, width]; it stays the caller's tensor and is shared, not copied. */
+/* Over a given weight [n, width]; it stays the caller's tensor, is shared, not copied, and becomes a
+ * parameter: freeze it afterwards if it should not learn. */
 TT_API tt_module *tt_embedding_from(tt_tensor *weight, const tt_embedding_options *opt);
 TT_API tt_module *tt_embedding_bag_new(int64_t n, int64_t width, const tt_bag_options *opt);
 TT_API tt_module *tt_embedding_bag_from(tt_tensor *weight, const tt_bag_options *opt);
@@ -185,8 +186,8 @@ typedef struct tt_mha_call {
     bool per_head; /* weights [B, heads, T, S] instead of their mean [B, T, S] */
 } tt_mha_call;
 
-/* weights_p, unless NULL, gets the attention weights; without, the faster way is taken. As a value: a
- * list (query, key, value). tt_module_forward attends to its input. */
+/* weights_p, unless NULL, gets the attention weights; without, the faster way is taken.
+ * Hooks of the module run only without. As a value: a list (query, key, value). tt_module_forward attends to its input. */
 TT_API tt_tensor *tt_mha_forward(tt_module *m, tt_tensor *query, tt_tensor *key, tt_tensor *value,
                                  const tt_mha_call *opt, tt_tensor **weights_p);
 
