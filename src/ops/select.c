@@ -2,6 +2,8 @@
 /* Choosing between elements by a condition. */
 #include "ops/elementwise.h"
 
+#include <string.h>
+
 static tt_status where_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
     tt_tensor *condition = tti_saved_get(n, 0);
@@ -44,7 +46,7 @@ tt_tensor *tti_empty_broadcast3(const char *name, tt_tensor *const *in, tt_dtype
         tti_broadcast(name, two, n_two, in[2]->dims, in[2]->n_dims, all, &n) != TT_OK)
         return NULL;
     for (int i = 0; i < 3; i++)
-        if (in[i]->n_dims == n && in[i]->numel == tti_numel(all, n))
+        if (in[i]->n_dims == n && memcmp(in[i]->dims, all, (size_t)n * sizeof *all) == 0)
             return tti_empty_like(in[i], dtype);
     return tti_empty(all, n, dtype, tti_device_of(in, 3));
 }

@@ -2,6 +2,8 @@
 /* Type promotion of operands, and conversions that operators make on the way. */
 #include "ops/op.h"
 
+#include <string.h>
+
 static int category(tt_dtype d)
 {
     if (tt_dtype_is_complex(d))
@@ -91,9 +93,9 @@ tt_tensor *tti_empty_broadcast(const char *name, const tt_tensor *a, const tt_te
                                                              : tti_empty_like(b, dtype);
     if (tti_broadcast(name, a->dims, a->n_dims, b->dims, b->n_dims, dims, &n) != TT_OK)
         return NULL;
-    if (n == a->n_dims && tti_numel(dims, n) == a->numel)
+    if (n == a->n_dims && memcmp(dims, a->dims, (size_t)n * sizeof *dims) == 0)
         return tti_empty_like(a, dtype);
-    if (n == b->n_dims && tti_numel(dims, n) == b->numel)
+    if (n == b->n_dims && memcmp(dims, b->dims, (size_t)n * sizeof *dims) == 0)
         return tti_empty_like(b, dtype);
     return tti_empty(dims, n, dtype, device);
 }

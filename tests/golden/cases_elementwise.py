@@ -20,6 +20,7 @@ def arithmetic():
         book.case(op, "scalar_tensor", [R(), P(3)])
         book.case(op, "zero_dim", [R(), P()])
         book.case(op, "empty", [R(0, 3), P(1, 3)])
+        book.case(op, "empty_widened", [R(2, 0, 1), P(1, 4)])
         book.case(op, "transposed", [R(3, 4, view=TRANSPOSED), P(4, 3)])
         book.case(op, "strided", [R(2, 8, view=STRIDED), P(2, 4)])
         book.case(op, "expanded", [R(1, 3, view=[view("expand", 4, 3)]), P(4, 3)])
@@ -181,6 +182,7 @@ def compare():
 def choose(book):
     book.case("where", "plain", [B(2, 3), R(2, 3), R(2, 3)])
     book.case("where", "broadcast", [B(2, 1), R(3), R()])
+    book.case("where", "empty_widened", [B(2, 0, 1, 1), R(1, 5, 3), R(5, 1)])
     book.case("where", "mixed", [B(4), I(9, 4), R(4)])
     book.case("where", "bfloat16", [B(4), R(4, dtype="bfloat16"), R(4, dtype="bfloat16")])
     book.case("where", "int32", [B(4), I(9, 4, dtype="int32"), I(9, 4, dtype="int32")])
