@@ -28,8 +28,14 @@ static tt_status leaky_relu_backward(tti_node *n, tt_tensor *const *g, tt_tensor
 static tt_status clamp_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
     if (tti_needs(n, 0))
-        return tti_give(&out[0],
-                        tti_clamp_grad(g[0], tti_saved_get(n, 1), tti_attr(n, 0), tti_attr(n, 1)));
+        return tti_give(&out[0], tti_clamp_grad(g[0], tti_saved_get(n, 1), tti_attrs(n)));
+    return TT_OK;
+}
+
+static tt_status hardtanh_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
+{
+    if (tti_needs(n, 0))
+        return tti_give(&out[0], tti_hardtanh_grad(g[0], tti_saved_get(n, 1), tti_attrs(n)));
     return TT_OK;
 }
 
@@ -138,6 +144,9 @@ static const tti_elementwise op_leaky_relu = {
 static const tti_elementwise op_clamp = {
     { "clamp_grad", clamp_backward, 0 }, TTI_CLAMP_GRAD, TTI_PROMOTE, TTI_SAVE_B
 };
+static const tti_elementwise op_hardtanh = {
+    { "hardtanh_grad", hardtanh_backward, 0 }, TTI_HARDTANH_GRAD, TTI_PROMOTE, TTI_SAVE_B
+};
 static const tti_elementwise op_tanh = {
     { "tanh_grad", tanh_backward, 0 }, TTI_TANH_GRAD, TTI_PROMOTE, TTI_SAVE_A_FOR_B | TTI_SAVE_B
 };
@@ -208,9 +217,12 @@ tt_tensor *tti_leaky_relu_grad(tt_tensor *g, tt_tensor *x, double slope)
     return tti_apply2(&op_leaky_relu, g, x, &slope, 1);
 }
 
-tt_tensor *tti_clamp_grad(tt_tensor *g, tt_tensor *x, double lo, double hi)
+tt_tensor *tti_clamp_grad(tt_tensor *g, tt_tensor *x, const double *p)
 {
-    double p[2] = { lo, hi };
-
     return tti_apply2(&op_clamp, g, x, p, 2);
+}
+
+tt_tensor *tti_hardtanh_grad(tt_tensor *g, tt_tensor *x, const double *p)
+{
+    return tti_apply2(&op_hardtanh, g, x, p, 2);
 }

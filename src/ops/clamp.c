@@ -6,21 +6,9 @@
 #include <float.h>
 #include <math.h>
 
-/* The kernel lets bounds pass: give it the next number inside. An infinity is no bound. */
-static double inside(double bound, double towards, bool wide)
-{
-    if (isinf(bound))
-        return bound;
-    return wide ? nextafter(bound, towards) : (double)nextafterf((float)bound, (float)towards);
-}
-
 static tt_status clamp_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    tt_tensor *x = tti_saved_get(n, 0);
-    bool wide = x != NULL && x->dtype == TT_F64;
-
-    return tti_give(&out[0], tti_clamp_grad(g[0], x, inside(tti_attr(n, 0), INFINITY, wide),
-                                            inside(tti_attr(n, 1), -INFINITY, wide)));
+    return tti_give(&out[0], tti_clamp_grad(g[0], tti_saved_get(n, 0), tti_attrs(n)));
 }
 
 static tt_status nan_to_num_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)

@@ -144,28 +144,43 @@ static double value_sum(tti_test_fn fn, tt_tensor *const *in, int n)
 
 typedef double (*sum_fn)(tti_test_fn fn, tt_tensor *const *in, int n);
 
-static bool against_differences(const char *file, int line, tti_test_fn fn, tt_tensor *const *in,
-                                int n, int which, tt_tensor *grad, sum_fn sum, const char *order)
+/* What is differentiated, and where to say so. */
+typedef struct subject {
+    const char *file;
+    int line;
+    tti_test_fn fn;
+    tt_tensor *const *in;
+    int n;
+} subject;
+
+/* One element of input `which`, up and down. */
+static double slope(const subject *s, sum_fn sum, int which, int64_t i)
 {
-    double *x = tt_tensor_data(in[which]);
-    int64_t count = tt_tensor_numel(in[which]);
-    double *got = grad != NULL ? read_all(file, line, grad) : NULL;
+    double *x = tt_tensor_data(s->in[which]);
+    double keep = x[i], eps = 1e-6, up = 0, down = 0;
+
+    TT_SCOPE {
+        x[i] = keep + eps;
+        up = sum(s->fn, s->in, s->n);
+        x[i] = keep - eps;
+        down = sum(s->fn, s->in, s->n);
+        x[i] = keep;
+    }
+    return (up - down) / (2 * eps);
+}
+
+static bool against_differences(const subject *s, int which, tt_tensor *grad, sum_fn sum,
+                                const char *order)
+{
+    double *got = grad != NULL ? read_all(s->file, s->line, grad) : NULL;
     bool ok = true;
 
-    for (int64_t i = 0; i < count && ok; i++) {
-        double keep = x[i], eps = 1e-6, up, down, want, have = got != NULL ? got[i] : 0;
+    for (int64_t i = 0; i < tt_tensor_numel(s->in[which]) && ok; i++) {
+        double want = slope(s, sum, which, i), have = got != NULL ? got[i] : 0;
 
-        TT_SCOPE {
-            x[i] = keep + eps;
-            up = sum(fn, in, n);
-            x[i] = keep - eps;
-            down = sum(fn, in, n);
-            x[i] = keep;
-        }
-        want = (up - down) / (2 * eps);
         ok = close_to(have, want, 2e-5);
         if (!ok)
-            tt_test_fail(file, line,
+            tt_test_fail(s->file, s->line,
                          "%s gradient of input %d, element %lld: expected %.9g, got %.9g", order,
                          which, (long long)i, want, have);
     }
@@ -173,11 +188,13 @@ static bool against_differences(const char *file, int line, tti_test_fn fn, tt_t
     return ok;
 }
 
-static bool second_order(const char *file, int line, tti_test_fn fn, tt_tensor *const *in, int n)
+static bool second_order(const subject *s)
 {
+    tt_tensor *const *in = s->in;
+    int n = s->n;
     tt_tensor *grads[8] = { NULL }, *ws[8], *outs[8], *seconds[8] = { NULL };
     tt_grad_options opt = { .grad_outputs = ws, .allow_unused = true };
-    bool ok = first_order(fn, in, n, true, grads);
+    bool ok = first_order(s->fn, in, n, true, grads);
     int n_out = 0;
 
     for (int i = 0; ok && i < n; i++)
@@ -188,15 +205,16 @@ static bool second_order(const char *file, int line, tti_test_fn fn, tt_tensor *
     if (ok && n_out > 0)
         ok = tt_grad(outs, n_out, in, n, &opt, seconds) == TT_OK;
     if (!ok)
-        tt_test_fail(file, line, "second gradients failed: %s", tt_last_error());
+        tt_test_fail(s->file, s->line, "second gradients failed: %s", tt_last_error());
     for (int i = 0; ok && i < n; i++)
-        ok = against_differences(file, line, fn, in, n, i, seconds[i], grad_sum, "second");
+        ok = against_differences(s, i, seconds[i], grad_sum, "second");
     return ok;
 }
 
 bool tti_test_gradients(const char *file, int line, tti_test_fn fn, tt_tensor *const *in, int n,
                         bool twice)
 {
+    subject s = { file, line, fn, in, n };
     tt_tensor *grads[8] = { NULL };
     bool ok = false;
 
@@ -205,9 +223,9 @@ bool tti_test_gradients(const char *file, int line, tti_test_fn fn, tt_tensor *c
         if (!ok)
             tt_test_fail(file, line, "gradients failed: %s", tt_last_error());
         for (int i = 0; ok && i < n; i++)
-            ok = against_differences(file, line, fn, in, n, i, grads[i], value_sum, "first");
+            ok = against_differences(&s, i, grads[i], value_sum, "first");
         if (ok && twice)
-            ok = second_order(file, line, fn, in, n);
+            ok = second_order(&s);
     }
     return ok;
 }

@@ -3,7 +3,6 @@
  * once when operands are dense and few, and leaves the rest to the walk. */
 #include "ops/cpu/pointwise.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "ops/cpu/vmath_half.h"
@@ -52,6 +51,13 @@ const tti_copy_loops *tti_copy_loops_now(void)
     return TTI_ISA_PICK(tti_copy_table);
 }
 
+/* For messages. */
+#define X(name) #name,
+static const char *const unary_names[] = { TTI_UNARY_MAP(X) };
+static const char *const binary_names[] = { TTI_BINARY_MAP(X) };
+static const char *const ternary_names[] = { TTI_TERNARY_MAP(X) };
+#undef X
+
 /* ---- entries ----------------------------------------------------------------------------------- */
 
 static bool is_half(const tt_tensor *t)
@@ -86,6 +92,37 @@ static bool dense(const tt_tensor *const *ts, int n, int64_t *strides)
     return true;
 }
 
+/* True when `t` repeats as the last dimensions of the result, row by row. */
+static bool is_row(const tt_tensor *out, const tt_tensor *t)
+{
+    int skip = out->n_dims - t->n_dims;
+
+    if (!tti_is_contiguous(t) || skip < 1)
+        return false;
+    for (int i = 0; i < t->n_dims; i++)
+        if (t->dims[i] != out->dims[i + skip])
+            return false;
+    return t->numel >= 16;
+}
+
+/* Small results with a row as last operand, such as a bias: no need for the walk. */
+static bool rows(tti_loop loop, const tt_tensor *const *ts, const double *q)
+{
+    const tt_tensor *out = ts[0], *a = ts[1], *b = ts[2];
+    char *ptrs[] = { tti_data(out), tti_data(a), tti_data(b) };
+    int64_t strides[] = { (int64_t)tti_esize(out), (int64_t)tti_esize(a), (int64_t)tti_esize(b) };
+
+    if (!tti_is_contiguous(out) || !tti_is_contiguous(a) || a->numel != out->numel || is_half(a) ||
+        !is_row(out, b))
+        return false;
+    for (int64_t i = 0; i < out->numel; i += b->numel) {
+        loop(b->numel, ptrs, strides, q);
+        ptrs[0] += b->numel * strides[0];
+        ptrs[1] += b->numel * strides[1];
+    }
+    return true;
+}
+
 static void compute(tti_loop loop, const tt_tensor *const *ts, int n, const double *q,
                     int64_t grain)
 {
@@ -105,6 +142,8 @@ static void compute(tti_loop loop, const tt_tensor *const *ts, int n, const doub
             return;
         }
     }
+    if (n == 3 && ts[0]->numel < 2 * grain && rows(loop, ts, q))
+        return;
     for (int i = 0; i < n; i++) {
         w.dtypes[i] = ts[i]->dtype;
         w.halves = w.halves || is_half(ts[i]);
@@ -143,7 +182,7 @@ static tt_status unary(tti_unary_op op, tt_tensor *out, const tt_tensor *x, cons
     double q[4] = { 0 };
 
     if (tt_unlikely(loop == NULL))
-        return tti_no_kernel("pointwise", x);
+        return tti_no_kernel(unary_names[op], x);
     compute(loop, ts, 2, params(q, p, unary_params(op, tt_dtype_is_complex((tt_dtype)x->dtype))),
             unary_grain(op));
     return TT_OK;
@@ -158,6 +197,7 @@ static int binary_params(tti_binary_op op, bool cplx)
     case TTI_ELU_GRAD:
     case TTI_SOFTPLUS_GRAD:
     case TTI_CLAMP_GRAD:
+    case TTI_HARDTANH_GRAD:
         return 2;
     case TTI_LEAKY_RELU_GRAD:
     case TTI_SMOOTH_L1:
@@ -183,7 +223,7 @@ static tt_status binary(tti_binary_op op, tt_tensor *out, const tt_tensor *a, co
     double q[4] = { 0 };
 
     if (tt_unlikely(loop == NULL))
-        return tti_no_kernel("pointwise", a);
+        return tti_no_kernel(binary_names[op], a);
     compute(loop, ts, 3, params(q, p, binary_params(op, tt_dtype_is_complex((tt_dtype)a->dtype))),
             binary_grain(op));
     return TT_OK;
@@ -197,7 +237,7 @@ static tt_status ternary(tti_ternary_op op, tt_tensor *out, const tt_tensor *a, 
     double q[4] = { 0 };
 
     if (tt_unlikely(loop == NULL))
-        return tti_no_kernel("pointwise", b);
+        return tti_no_kernel(ternary_names[op], b);
     compute(loop, ts, 4, params(q, p, 1), TTI_GRAIN);
     return TT_OK;
 }
@@ -250,12 +290,12 @@ static void element(tt_dtype d, double re, double im, void *bytes)
 static tt_status fill(tt_tensor *x, double re, double im)
 {
     double bytes[2] = { 0 };
+    static const double zero[2];
     const tt_tensor *ts[] = { x };
     tti_work w = { .n_operands = 1, .p = bytes };
 
     element((tt_dtype)x->dtype, re, im, bytes);
-    if (bytes[0] == 0 && bytes[1] == 0 && !signbit(bytes[0]) && tti_is_contiguous(x) &&
-        x->numel < 2 * TTI_GRAIN) {
+    if (memcmp(bytes, zero, sizeof zero) == 0 && tti_is_contiguous(x) && x->numel < 2 * TTI_GRAIN) {
         if (x->numel != 0)
             memset(tti_data(x), 0, tt_tensor_bytes(x));
         return TT_OK;

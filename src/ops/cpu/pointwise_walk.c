@@ -188,11 +188,31 @@ static int crossing(const walk *k, int64_t size)
     return 0;
 }
 
+#define BAND 64
+
+/* Band i of all bands of all planes; a plane has rows along dimension 1, columns along 0. */
+static void transpose_band(const walk *k, int64_t i)
+{
+    int64_t size = k->strides[0][0], bands = (k->dims[1] + BAND - 1) / BAND;
+    int64_t row = i % bands * BAND, rest = i / bands;
+    int64_t rows = k->dims[1] - row < BAND ? k->dims[1] - row : BAND;
+    char *to = k->ptrs[0] + row * k->strides[1][0];
+    const char *from = k->ptrs[1] + row * size;
+
+    for (int d = 2; d < k->n_dims; d++) {
+        to += rest % k->dims[d] * k->strides[d][0];
+        from += rest % k->dims[d] * k->strides[d][1];
+        rest /= k->dims[d];
+    }
+    tti_copy_loops_now()->transpose[size](rows, k->dims[0], to, k->strides[1][0], from,
+                                          k->strides[0][1]);
+}
+
 void tti_walk_copy(const tti_work *w, const tt_tensor *dst, const tt_tensor *src)
 {
     const tt_tensor *ts[] = { dst, src };
-    int64_t size = (int64_t)tti_esize(dst), planes, bands, band = 64;
-    const tti_copy_loops *loops = tti_copy_loops_now();
+    int64_t size = (int64_t)tti_esize(dst), n_bands;
+    int threads = tti_threads_for(dst->numel, TTI_GRAIN);
     walk k;
     int d;
 
@@ -204,21 +224,14 @@ void tti_walk_copy(const tti_work *w, const tt_tensor *dst, const tt_tensor *src
         walk_all(&k, w, TTI_GRAIN);
         return;
     }
-    swap_dims(&k, 1, d); /* a plane: rows along 1, columns along 0 */
-    bands = (k.dims[1] + band - 1) / band;
-    planes = k.numel / (k.dims[0] * k.dims[1]);
-#pragma omp parallel for num_threads(tti_threads_for(k.numel, TTI_GRAIN)) schedule(static)
-    for (int64_t i = 0; i < planes * bands; i++) {
-        int64_t row = i % bands * band, rest = i / bands;
-        int64_t rows = k.dims[1] - row < band ? k.dims[1] - row : band;
-        char *to = k.ptrs[0] + row * k.strides[1][0];
-        const char *from = k.ptrs[1] + row * size;
-
-        for (int e = 2; e < k.n_dims; e++) {
-            to += rest % k.dims[e] * k.strides[e][0];
-            from += rest % k.dims[e] * k.strides[e][1];
-            rest /= k.dims[e];
-        }
-        loops->transpose[size](rows, k.dims[0], to, k.strides[1][0], from, k.strides[0][1]);
+    swap_dims(&k, 1, d);
+    n_bands = k.numel / (k.dims[0] * k.dims[1]) * ((k.dims[1] + BAND - 1) / BAND);
+    if (threads == 1) { /* a parallel region costs more than a small copy */
+        for (int64_t i = 0; i < n_bands; i++)
+            transpose_band(&k, i);
+        return;
     }
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t i = 0; i < n_bands; i++)
+        transpose_band(&k, i);
 }

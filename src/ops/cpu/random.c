@@ -87,7 +87,8 @@ static tt_status fill(tt_tensor *x, const tti_random_draw *draw)
     }
     size = (int64_t)tt_dtype_size(to);
     chunks = (n + TTI_RANDOM_CHUNK - 1) / TTI_RANDOM_CHUNK;
-#pragma omp parallel for num_threads(tti_threads_for(n, 4 * TTI_RANDOM_CHUNK)) schedule(static)
+#pragma omp parallel for if (chunks > 4) num_threads(tti_threads_for(n, 4 * TTI_RANDOM_CHUNK)) \
+    schedule(static)
     for (int64_t i = 0; i < chunks; i++) {
         int64_t first = i * TTI_RANDOM_CHUNK;
         int64_t count = n - first < TTI_RANDOM_CHUNK ? n - first : TTI_RANDOM_CHUNK;
