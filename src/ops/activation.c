@@ -3,6 +3,8 @@
  * gradients work. */
 #include "ops/activation.h"
 
+#include <math.h>
+
 static tt_status relu_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
     return tti_give(&out[0], tti_relu_grad(g[0], tti_saved_get(n, 2)));
@@ -56,9 +58,14 @@ static tt_status softplus_backward(tti_node *n, tt_tensor *const *g, tt_tensor *
     return tti_give(&out[0], tti_softplus_grad(g[0], tti_saved_get(n, 0), tti_attrs(n)));
 }
 
+/* Unlike clamp, NaN passes the gradient. */
 static tt_status hardtanh_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tti_hardtanh_grad(g[0], tti_saved_get(n, 0), tti_attrs(n)));
+    tt_tensor *x = tti_saved_get(n, 0);
+    tt_tensor *flat =
+        tt_logical_or(tt_le_scalar(x, tti_attr(n, 0)), tt_ge_scalar(x, tti_attr(n, 1)));
+
+    return tti_give(&out[0], tt_masked_fill(g[0], flat, 0.0));
 }
 
 static const tti_elementwise op_relu = {

@@ -15,8 +15,7 @@ tt_tensor *tti_silu_grad(tt_tensor *g, tt_tensor *x);
 tt_tensor *tti_elu_grad(tt_tensor *g, tt_tensor *x, const double *p);      /* alpha, input scale */
 tt_tensor *tti_softplus_grad(tt_tensor *g, tt_tensor *x, const double *p); /* beta, threshold */
 tt_tensor *tti_leaky_relu_grad(tt_tensor *g, tt_tensor *x, double slope);
-/* Between bounds lo, hi; 0 on them. They differ for NaN only: clamp stops it, hardtanh does not. */
+/* Strictly between the bounds lo, hi; 0 on them and for NaN. */
 tt_tensor *tti_clamp_grad(tt_tensor *g, tt_tensor *x, const double *p);
-tt_tensor *tti_hardtanh_grad(tt_tensor *g, tt_tensor *x, const double *p);
 
 #endif

@@ -32,13 +32,6 @@ static tt_status clamp_backward(tti_node *n, tt_tensor *const *g, tt_tensor **ou
     return TT_OK;
 }
 
-static tt_status hardtanh_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
-{
-    if (tti_needs(n, 0))
-        return tti_give(&out[0], tti_hardtanh_grad(g[0], tti_saved_get(n, 1), tti_attrs(n)));
-    return TT_OK;
-}
-
 static tt_status tanh_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
     tt_tensor *y = tti_saved_get(n, 1);
@@ -144,9 +137,6 @@ static const tti_elementwise op_leaky_relu = {
 static const tti_elementwise op_clamp = {
     { "clamp_grad", clamp_backward, 0 }, TTI_CLAMP_GRAD, TTI_PROMOTE, TTI_SAVE_B
 };
-static const tti_elementwise op_hardtanh = {
-    { "hardtanh_grad", hardtanh_backward, 0 }, TTI_HARDTANH_GRAD, TTI_PROMOTE, TTI_SAVE_B
-};
 static const tti_elementwise op_tanh = {
     { "tanh_grad", tanh_backward, 0 }, TTI_TANH_GRAD, TTI_PROMOTE, TTI_SAVE_A_FOR_B | TTI_SAVE_B
 };
@@ -220,9 +210,4 @@ tt_tensor *tti_leaky_relu_grad(tt_tensor *g, tt_tensor *x, double slope)
 tt_tensor *tti_clamp_grad(tt_tensor *g, tt_tensor *x, const double *p)
 {
     return tti_apply2(&op_clamp, g, x, p, 2);
-}
-
-tt_tensor *tti_hardtanh_grad(tt_tensor *g, tt_tensor *x, const double *p)
-{
-    return tti_apply2(&op_hardtanh, g, x, p, 2);
 }

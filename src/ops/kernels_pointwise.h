@@ -26,29 +26,26 @@
             X(RPOW_S)                                   /* p: s (re, im for c) */             \
         X(EQ_S) X(NE_S) X(LT_S) X(LE_S) X(GT_S) X(GE_S) /* p: s; ->b */
 
-/* clang-format off */
-#define TTI_BINARY_MAP(X)                                                                          \
-    X(ADD) X(SUB) X(MUL) X(DIV) X(FLOOR_DIV) X(FMOD) X(REMAINDER) X(POW) X(MAXIMUM) X(MINIMUM)     \
-    X(ATAN2)                                                                                       \
-    X(ADD_SCALED)      /* p: alpha: a + alpha * b */                                               \
-    X(LERP_S)          /* p: weight */                                                             \
-    X(BITAND) X(BITOR) X(BITXOR)                                                                   \
-    X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(LOGICAL_AND) X(LOGICAL_OR) X(LOGICAL_XOR) /* ->b */      \
-    /* derivatives: a is the gradient of the result, b what was saved */                           \
-    X(RELU_GRAD)       /* b = y: b <= 0 ? 0 : a */                                                 \
-    X(TANH_GRAD)       /* b = y */                                                                 \
-    X(SIGMOID_GRAD)    /* b = y */                                                                 \
-    X(GELU_GRAD)       /* b = x */                                                                 \
-    X(GELU_TANH_GRAD)  /* b = x */                                                                 \
-    X(SILU_GRAD)       /* b = x */                                                                 \
-    X(ELU_GRAD)        /* b = x; p as ELU */                                                       \
-    X(LEAKY_RELU_GRAD) /* b = x; p: slope */                                                       \
-    X(SOFTPLUS_GRAD)   /* b = x; p as SOFTPLUS */                                                  \
-    X(CLAMP_GRAD)      /* b = x; p: lo, hi: a strictly between, else and for NaN 0 */              \
-    X(HARDTANH_GRAD)   /* b = x; p: lo, hi: the same, but NaN passes */                            \
-    X(ABS_GRAD)        /* b = x: a * sign(b) */                                                    \
-    X(SMOOTH_L1)       /* p: beta: loss of a against b */
-/* clang-format on */
+#define TTI_BINARY_MAP(X)                                                                                 \
+    X(ADD)                                                                                                \
+    X(SUB)                                                                                                \
+    X(MUL) X(DIV) X(FLOOR_DIV) X(FMOD) X(REMAINDER) X(POW) X(MAXIMUM) X(MINIMUM) X(ATAN2)                 \
+        X(ADD_SCALED) /* p: alpha: a + alpha * b */ X(LERP_S) /* p: weight */                             \
+        X(BITAND) X(BITOR) X(BITXOR) X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(LOGICAL_AND) X(                \
+            LOGICAL_OR)                                                                                   \
+            X(LOGICAL_XOR) /* ->b */ /* derivatives: a is the gradient of the result, b what was saved */ \
+        X(RELU_GRAD)                 /* b = y: b <= 0 ? 0 : a */                                          \
+        X(TANH_GRAD)                 /* b = y */                                                          \
+        X(SIGMOID_GRAD)              /* b = y */                                                          \
+        X(GELU_GRAD)                 /* b = x */                                                          \
+        X(GELU_TANH_GRAD)            /* b = x */                                                          \
+        X(SILU_GRAD)                 /* b = x */                                                          \
+        X(ELU_GRAD)                  /* b = x; p as ELU */                                                \
+        X(LEAKY_RELU_GRAD)           /* b = x; p: slope */                                                \
+        X(SOFTPLUS_GRAD)             /* b = x; p as SOFTPLUS */                                           \
+        X(CLAMP_GRAD)                /* b = x; p: lo, hi */                                               \
+        X(ABS_GRAD)                  /* b = x: a * sign(b) */                                             \
+        X(SMOOTH_L1)                 /* p: beta: loss of a against b */
 
 #define TTI_TERNARY_MAP(X)                                                     \
     X(WHERE)          /* a is bool, whatever the type of b and c: a ? b : c */ \

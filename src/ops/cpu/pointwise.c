@@ -197,7 +197,6 @@ static int binary_params(tti_binary_op op, bool cplx)
     case TTI_ELU_GRAD:
     case TTI_SOFTPLUS_GRAD:
     case TTI_CLAMP_GRAD:
-    case TTI_HARDTANH_GRAD:
         return 2;
     case TTI_LEAKY_RELU_GRAD:
     case TTI_SMOOTH_L1:
