@@ -81,7 +81,6 @@ TT_API tt_tensor *tt_trunc(tt_tensor *x);
 TT_API tt_tensor *tt_clamp(tt_tensor *x, double lo, double hi); /* -INFINITY, INFINITY: no bound */
 TT_API tt_tensor *tt_clamp_tensor(tt_tensor *x, tt_tensor *lo, tt_tensor *hi); /* either NULL */
 TT_API tt_tensor *tt_clamp_(tt_tensor *x, double lo, double hi);
-/* NAN for posinf or neginf: the greatest or least finite number of the type. */
 TT_API tt_tensor *tt_nan_to_num(tt_tensor *x, double nan, double posinf, double neginf);
 TT_API tt_tensor *tt_sqrt_(tt_tensor *x);
 TT_API tt_tensor *tt_exp_(tt_tensor *x);
