@@ -76,8 +76,7 @@ tt_tensor *tti_grad_sum(tt_tensor *a, tt_tensor *b, bool record)
 {
     tt_tensor *sum;
 
-    if (!record && exclusive(a) && b->storage != NULL && tti_is_contiguous(a) && a != b &&
-        tti_plain(a) == TT_OK && tti_plain(b) == TT_OK) {
+    if (!record && exclusive(a) && b->storage != NULL && tti_is_contiguous(a) && a != b) {
         if (tti_binary(TTI_ADD, a, a, b, NULL) == TT_OK)
             return a;
         tt_tensor_free(a);

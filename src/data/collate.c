@@ -31,7 +31,6 @@ static tt_status stack_field(tt_tensor *const *samples, int64_t n, int step, tt_
                            "the batch, %s %s; a collate function can join them",
                            tt_dtype_name((tt_dtype)first->dtype), TTI_SHAPE_OF(first), (long long)i,
                            tt_dtype_name((tt_dtype)t->dtype), TTI_SHAPE_OF(t));
-        TT_TRY(tti_plain(t));
         if (t->device.kind == TT_DEVICE_CPU && tti_is_contiguous(t)) {
             memcpy((char *)tti_data(all) + (size_t)i * bytes, tti_data(t), bytes);
         } else {

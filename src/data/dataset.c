@@ -186,7 +186,6 @@ static tt_status rows_add(rows *r, tt_tensor *t, int f)
                        "tensor_dataset: expected %lld rows in each field, field %d has %lld",
                        (long long)r->n, f, (long long)t->dims[0]);
     r->n = t->dims[0];
-    TT_TRY(tti_plain(t));
     TT_SCOPE {
         tt_tensor *compact = tti_contiguous(t);
 

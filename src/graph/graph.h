@@ -23,9 +23,8 @@
 typedef tt_status (*tti_backward_fn)(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in);
 
 enum {
-    TTI_OP_SPARSE = 1,  /* takes sparse inputs */
-    TTI_OP_BLOCKED = 2, /* takes inputs in a blocked layout */
-    TTI_OP_HIDDEN = 4,  /* not shown to observers */
+    TTI_OP_SPARSE = 1, /* takes sparse inputs */
+    TTI_OP_HIDDEN = 2, /* not shown to observers */
 };
 
 /* What is known about an operator: a static const record per operator. */

@@ -143,8 +143,6 @@ static lent *lend(tt_tensor *t)
     if (tti_wants_grad(t))
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "dlpack: the tensor requires a gradient: use tt_detach first");
-    if (tti_plain(t) != TT_OK)
-        return NULL;
     l = tti_calloc(1, sizeof *l);
     if (l == NULL)
         return NULL;

@@ -8,8 +8,6 @@ tt_tensor *tti_host_contiguous(tt_tensor *t)
 {
     tt_tensor *host;
 
-    if (tti_plain(t) != TT_OK)
-        return NULL;
     if (t->device.kind == TT_DEVICE_CPU)
         return tti_contiguous(t);
     host = tti_empty(t->dims, t->n_dims, (tt_dtype)t->dtype, TT_CPU);

@@ -19,8 +19,6 @@ static tt_status check_odd(const tti_call *c, const tt_tensor *t)
         return TT_FAIL(TT_ERR_UNSUPPORTED,
                        "%s: expected dense tensors, got a sparse one: use tt_to_dense",
                        c->op->name);
-    if ((c->op->flags & TTI_OP_BLOCKED) == 0)
-        TT_TRY(tti_plain(t));
     if ((t->flags & TTI_INFERENCE) != 0 && tti_grad_mode == TT_GRAD_ON && c->wants_grad)
         return TT_FAIL(TT_ERR_INVALID,
                        "%s: a tensor made in inference mode cannot be used in a graph: clone it "
@@ -47,7 +45,7 @@ static tt_status check_inputs(tti_call *c)
                 return TT_FAIL(TT_ERR_INVALID, "%s: operand %d is NULL", c->op->name, i);
             return tt_last_status();
         }
-        if (tt_unlikely(t->storage == NULL || tti_is_blocked(t) || (t->flags & TTI_INFERENCE) != 0))
+        if (tt_unlikely(t->storage == NULL || (t->flags & TTI_INFERENCE) != 0))
             TT_TRY(check_odd(c, t));
         if (t->n_dims == 0 && t->device.kind == TT_DEVICE_CPU)
             continue; /* a single host value goes with any device */

@@ -66,15 +66,9 @@ static tt_status conv_weight_backward(tti_node *n, tt_tensor *const *go, tt_tens
     return TT_OK;
 }
 
-static const tti_op op_conv = { "conv", conv_backward, TTI_OP_BLOCKED };
-static const tti_op op_conv_input = { "conv_input", conv_input_backward, TTI_OP_BLOCKED };
-static const tti_op op_conv_weight = { "conv_weight", conv_weight_backward, TTI_OP_BLOCKED };
-
-/* Kernels take row-major or blocked tensors. */
-static tt_tensor *kernel_ready(tt_tensor *t)
-{
-    return t == NULL || tti_is_blocked(t) ? t : tti_contiguous(t);
-}
+static const tti_op op_conv = { "conv", conv_backward, 0 };
+static const tti_op op_conv_input = { "conv_input", conv_input_backward, 0 };
+static const tti_op op_conv_weight = { "conv_weight", conv_weight_backward, 0 };
 
 static tt_tensor *conv(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tti_conv *g)
 {
@@ -93,9 +87,9 @@ static tt_tensor *conv(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tti_conv 
     tti_call_save(&c, x);
     tti_call_save(&c, w);
     y = tti_empty(dims, 4, (tt_dtype)w->dtype, w->device);
-    x = kernel_ready(x);
-    w = kernel_ready(w);
-    if (y == NULL || x == NULL || w == NULL || (b != NULL && (b = kernel_ready(b)) == NULL))
+    x = tti_contiguous(x);
+    w = tti_contiguous(w);
+    if (y == NULL || x == NULL || w == NULL || (b != NULL && (b = tti_contiguous(b)) == NULL))
         return tti_call_end(&c, NULL, tt_last_status());
     return tti_call_end(&c, y, tti_kernels_of(w)->nn->conv(y, x, w, b, g));
 }
@@ -114,8 +108,8 @@ static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g)
     tti_call_save(&c, y);
     tti_call_save(&c, w);
     x = tti_empty(dims, 4, (tt_dtype)w->dtype, w->device);
-    y = kernel_ready(y);
-    w = kernel_ready(w);
+    y = tti_contiguous(y);
+    w = tti_contiguous(w);
     if (x == NULL || y == NULL || w == NULL)
         return tti_call_end(&c, NULL, tt_last_status());
     return tti_call_end(&c, x, tti_kernels_of(w)->nn->conv_grad_input(x, y, w, g));
@@ -135,8 +129,8 @@ static tt_tensor *conv_weight(tt_tensor *y, tt_tensor *x, const tti_conv *g)
     tti_call_save(&c, y);
     tti_call_save(&c, x);
     w = tti_empty(dims, 4, (tt_dtype)y->dtype, y->device);
-    y = kernel_ready(y);
-    x = kernel_ready(x);
+    y = tti_contiguous(y);
+    x = tti_contiguous(x);
     if (w == NULL || x == NULL || y == NULL)
         return tti_call_end(&c, NULL, tt_last_status());
     return tti_call_end(&c, w, tti_kernels_of(w)->nn->conv_grad_weight(w, y, x, g));

@@ -51,12 +51,10 @@ tt_tensor *tt_contiguous(tt_tensor *x)
 {
     tti_call c = { .op = &op_contiguous, .n_in = 1, .in = &x };
 
-    if (x != NULL && x->storage != NULL && tti_is_contiguous(x) && !tti_is_blocked(x))
+    if (x != NULL && x->storage != NULL && tti_is_contiguous(x))
         return x;
     if (!tti_call_begin(&c))
         return NULL;
-    if (tti_is_contiguous(x)) /* begin made it plain */
-        return x;
     return filled(&c, tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, x->device), x);
 }
 

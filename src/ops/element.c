@@ -62,8 +62,6 @@ tt_tensor *tti_host_copy(const tt_tensor *t)
         if (t == NULL)
             return NULL;
     }
-    if (tti_plain(t) != TT_OK)
-        return NULL;
     if (t->device.kind == TT_DEVICE_CPU && tti_is_contiguous(t))
         return (tt_tensor *)(uintptr_t)t;
     host = tti_empty(t->dims, t->n_dims, (tt_dtype)t->dtype, TT_CPU);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of a kind of device: one table per family, all reached through tti_kernels. Operators
- * check; kernels compute. Every tensor given to a kernel is on the device, plain, and of the types
+ * check; kernels compute. Every tensor given to a kernel is on the device and of the types
  * said below; results are allocated by the operator and never overlap inputs except exactly. A NULL
  * slot means that the device cannot do it: callers get an error that names both.
  *

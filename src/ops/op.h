@@ -39,7 +39,7 @@ typedef struct tti_call {
     bool observed;
 } tti_call;
 
-/* Check inputs (NULL, sparse, devices), make them plain, ask observers. False: failed, recorded, and
+/* Check inputs (NULL, sparse, devices), ask observers. False: failed, recorded, and
  * the operator returns NULL. */
 bool tti_call_begin(tti_call *c);
 

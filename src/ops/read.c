@@ -17,7 +17,6 @@ static tt_status copy_out(const char *name, const tt_tensor *t, void *out, size_
     if (n < (size_t)t->numel || (out == NULL && t->numel != 0))
         return TT_FAIL(TT_ERR_INVALID, "%s: expected room for %lld elements, got %zu", name,
                        (long long)t->numel, out != NULL ? n : 0);
-    TT_TRY(tti_plain(t));
     if (t->numel == 0)
         return TT_OK;
     TT_SCOPE {
@@ -89,8 +88,6 @@ double tt_at(const tt_tensor *t, const int64_t *index)
                    0;
         offset += index[i] * t->strides[i];
     }
-    if (tti_plain(t) != TT_OK)
-        return 0;
     TT_SCOPE {
         value = tt_item(tti_view_raw(t, NULL, NULL, 0, offset));
     }

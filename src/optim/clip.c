@@ -22,7 +22,7 @@ static tt_status elements_of(tt_tensor *p, int i, tt_tensor **elements_p)
         return TT_OK;
     if (grad->sparse == NULL) {
         *elements_p = grad;
-        return tti_plain(grad);
+        return TT_OK;
     }
     if ((grad->flags & TTI_COALESCED) == 0) {
         TT_SCOPE {

@@ -110,11 +110,9 @@ static tt_status update_slot(const tt_optim *o, tt_optim_slot *slot, const doubl
 
     if (grad == NULL)
         return TT_OK;
-    TT_TRY(tti_plain(p));
     if (grad->sparse != NULL) {
         st = update_sparse(o, slot, grad, numbers);
     } else {
-        TT_TRY(tti_plain(grad));
         if (tt_likely(tti_is_contiguous(p) && tti_is_contiguous(grad))) {
             slot->grad = grad;
             st = run_update(o, slot, numbers);
@@ -156,7 +154,6 @@ static tt_status zero_one(tt_tensor *p, bool to_zero)
         return TT_OK;
     if (!to_zero || grad->sparse != NULL || grad->grad_fn != NULL)
         return tt_set_grad(p, NULL);
-    TT_TRY(tti_plain(grad));
     TT_TRY(tti_fill(grad, 0));
     tti_bump_version(grad);
     return TT_OK;

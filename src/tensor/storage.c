@@ -30,26 +30,11 @@ tt_storage *tti_storage_retain(tt_storage *s)
 
 void tti_storage_free(tt_storage *s)
 {
-    tti_blocked *b;
-
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
         return;
-    b = atomic_load_explicit(&s->blocked, memory_order_relaxed);
-    if (b != NULL)
-        b->free(b);
     if (s->release != NULL)
         s->release(s->release_ctx, s->data);
     else if (s->driver != NULL)
         s->driver->free(s->device.index, s->data, s->bytes);
     tti_mfree(s);
-}
-
-tt_status tti_plain(const tt_tensor *t)
-{
-    tti_blocked *b;
-
-    if (t->storage == NULL)
-        return TT_OK;
-    b = atomic_load_explicit(&t->storage->blocked, memory_order_acquire);
-    return tt_likely(b == NULL) ? TT_OK : b->unblock(t->storage);
 }

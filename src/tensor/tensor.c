@@ -383,7 +383,7 @@ void *tt_tensor_data(const tt_tensor *t)
     if (t->device.kind != TT_DEVICE_CPU)
         return TT_FAIL_NULL(TT_ERR_INVALID, "data: expected a tensor on cpu, got one on %s",
                             tt_device_name(t->device, name, sizeof name));
-    return tti_plain(t) == TT_OK ? tti_data(t) : NULL;
+    return tti_data(t);
 }
 
 size_t tt_tensor_bytes(const tt_tensor *t)

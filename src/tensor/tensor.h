@@ -18,17 +18,9 @@
 #include "tutti/tensor.h"
 
 typedef struct tt_storage tt_storage;
-typedef struct tti_blocked tti_blocked;
 typedef struct tti_sparse tti_sparse;
 typedef struct tti_node tti_node;           /* graph/graph.h */
 typedef struct tti_grad_meta tti_grad_meta; /* graph/graph.h */
-
-/* A storage whose bytes are in a layout private to some operators. `unblock` rewrites it in plain
- * row-major order and drops the tag; it may fail and then changes nothing. */
-struct tti_blocked {
-    tt_status (*unblock)(tt_storage *s);
-    void (*free)(tti_blocked *b);
-};
 
 struct tt_storage {
     atomic_int refs;
@@ -36,8 +28,7 @@ struct tt_storage {
     const tti_driver *driver; /* NULL: not ours to free; see release */
     void *data;
     size_t bytes;
-    atomic_uint_fast64_t version;   /* in-place writes so far */
-    _Atomic(tti_blocked *) blocked; /* NULL: plain */
+    atomic_uint_fast64_t version; /* in-place writes so far */
     tt_release_fn release;
     void *release_ctx;
 };
@@ -117,20 +108,9 @@ static inline size_t tti_esize(const tt_tensor *t)
     return tt_dtype_size((tt_dtype)t->dtype);
 }
 
-static inline bool tti_is_blocked(const tt_tensor *t)
-{
-    return t->storage != NULL &&
-           atomic_load_explicit(&t->storage->blocked, memory_order_acquire) != NULL;
-}
-
-/* Make the storage plain. Operators that do not understand blocked layouts get plain inputs from
- * tti_call_begin; views and data access call this themselves. */
-tt_status tti_plain(const tt_tensor *t);
-
-/* The first element. The storage must be plain. */
+/* The first element. */
 static inline void *tti_data(const tt_tensor *t)
 {
-    assert(!tti_is_blocked(t));
     return (char *)t->storage->data + (size_t)t->offset * tti_esize(t);
 }
 

@@ -5,7 +5,7 @@
 
 #include "ops/kernels.h"
 
-/* The slots of tti_nn_kernels: any floating or complex type, row-major or blocked. */
+/* The slots of tti_nn_kernels: any floating or complex type, row-major. */
 tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
                        const tti_conv *g);
 tt_status tti_cpu_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
