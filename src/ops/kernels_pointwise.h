@@ -25,7 +25,7 @@
         X(ADD_S) X(MUL_S) X(RSUB_S) X(RDIV_S) X(DIV_S) X(POW_S)                               \
             X(RPOW_S)                                   /* p: s (re, im for c) */             \
         X(EQ_S) X(NE_S) X(LT_S) X(LE_S) X(GT_S) X(GE_S) /* p: s; ->b */
-
+/* clang-format off */
 #define TTI_BINARY_MAP(X)                                                                                 \
     X(ADD)                                                                                                \
     X(SUB)                                                                                                \
@@ -46,7 +46,7 @@
         X(CLAMP_GRAD)                /* b = x; p: lo, hi */                                               \
         X(ABS_GRAD)                  /* b = x: a * sign(b) */                                             \
         X(SMOOTH_L1)                 /* p: beta: loss of a against b */
-
+/* clang-format on */
 #define TTI_TERNARY_MAP(X)                                                     \
     X(WHERE)          /* a is bool, whatever the type of b and c: a ? b : c */ \
     X(ADDCMUL)        /* p: value: a + value * b * c */                        \
