@@ -92,16 +92,14 @@ static inline T op_clamp_t(T x, T lo, T hi, const Q *q)
     return (x | lo) & hi;
 }
 
+/* clang-format off */
 #define UNARY(X) X(ABS, same)
-#define UNARY_OUT(X)                                                                          \
-    X(LOGICAL_NOT, logical_not)                                                               \
-    X(ISNAN, never)                                                                           \
-    X(ISFINITE, always) X(EQ_S, eq_s) X(NE_S, ne_s) X(LT_S, lt_s) X(LE_S, le_s) X(GT_S, gt_s) \
-        X(GE_S, ge_s)
-#define BINARY(X) \
-    X(ADD, or)    \
-    X(MUL, and)   \
-    X(ADD_SCALED, or_scaled) X(NE, xor) X(EQ, eq) X(LT, lt) X(LE, le) X(GT, gt) X(GE, ge)
+#define UNARY_OUT(X)                                                                              \
+    X(LOGICAL_NOT, logical_not) X(ISNAN, never) X(ISFINITE, always) X(EQ_S, eq_s) X(NE_S, ne_s)   \
+    X(LT_S, lt_s) X(LE_S, le_s) X(GT_S, gt_s) X(GE_S, ge_s)
+#define BINARY(X)                                                                                 \
+    X(ADD, or) X(MUL, and) X(ADD_SCALED, or_scaled) X(NE, xor) X(EQ, eq) X(LT, lt) X(LE, le)      \
+    X(GT, gt) X(GE, ge)
 #define BINARY_PLAIN(X)
 #define BINARY_OUT(X)
 #define TERNARY(X) X(CLAMP_T, clamp_t)
@@ -114,4 +112,5 @@ static inline T op_clamp_t(T x, T lo, T hi, const Q *q)
     [TTI_BITOR] = loop_or, [TTI_BITXOR] = loop_xor, [TTI_LOGICAL_AND] = loop_and, \
     [TTI_LOGICAL_OR] = loop_or, [TTI_LOGICAL_XOR] = loop_xor,
 #define ARANGE(p, i) ((p)[0] + (p)[1] * ((p)[2] + (double)(i)) != 0)
+/* clang-format on */
 #include "ops/cpu/pointwise_table.inc"
