@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Thread_local uint64_t countdown; /* 0: off */
-static _Thread_local uint64_t counted;
+#include "base/tls.h"
+
+static TTI_HOT_TLS uint64_t countdown; /* 0: off */
+static TTI_HOT_TLS uint64_t counted;
 
 uint64_t tt_debug_fail_alloc(uint64_t n)
 {

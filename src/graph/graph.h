@@ -12,6 +12,8 @@
 #ifndef TTI_GRAPH_GRAPH_H
 #define TTI_GRAPH_GRAPH_H
 
+#include "base/refcount.h"
+#include "base/tls.h"
 #include "tensor/tensor.h"
 #include "tutti/autograd.h"
 
@@ -55,7 +57,7 @@ typedef struct tti_frame {
 } tti_frame;
 
 /* The frame into which this thread saves, or NULL. */
-extern _Thread_local tti_frame *tti_save_frame;
+extern TTI_HOT_TLS tti_frame *tti_save_frame;
 
 void tti_frame_free(tti_frame *f); /* drops a reference */
 
@@ -93,7 +95,8 @@ struct tt_hook {
 struct tti_node {
     atomic_int refs;
     uint16_t n_in, n_out, n_saved;
-    bool released; /* saved tensors are gone */
+    bool released;  /* saved tensors are gone */
+    uint32_t bytes; /* of the whole allocation */
     const tti_op *op;
     uint64_t seq; /* later operators have greater numbers */
     tti_edge *edges;
@@ -113,7 +116,7 @@ struct tti_grad_meta {
     tt_hook *post_hooks; /* leaf: after accumulation */
 };
 
-extern _Thread_local tt_grad_mode tti_grad_mode;
+extern TTI_HOT_TLS tt_grad_mode tti_grad_mode;
 
 /* ---- nodes ------------------------------------------------------------------------------- */
 

@@ -3,14 +3,15 @@
  * operator's attributes. */
 #include <string.h>
 
+#include "base/small.h"
 #include "graph/graph.h"
 #include "graph/saved.h"
 
-_Thread_local tt_grad_mode tti_grad_mode = TT_GRAD_ON;
+TTI_HOT_TLS tt_grad_mode tti_grad_mode = TT_GRAD_ON;
 
-static _Thread_local uint64_t next_seq;
-static _Thread_local tti_node *dead_list; /* nodes waiting to be freed by the outermost call */
-static _Thread_local bool freeing;
+static TTI_HOT_TLS uint64_t next_seq;
+static TTI_HOT_TLS tti_node *dead_list; /* nodes waiting to be freed by the outermost call */
+static TTI_HOT_TLS bool freeing;
 
 static size_t round16(size_t n)
 {
@@ -23,14 +24,16 @@ tti_node *tti_node_new(const tti_op *op, int n_in, int n_out, int n_saved, size_
     size_t at_saved = at_edges + round16((size_t)n_in * sizeof(tti_edge));
     size_t at_outs = at_saved + round16((size_t)n_saved * sizeof(tti_saved));
     size_t at_attrs = at_outs + round16((size_t)n_out * sizeof(tti_out_meta));
-    char *mem = tti_malloc(at_attrs + round16(attrs_bytes));
+    size_t bytes = at_attrs + round16(attrs_bytes);
+    char *mem = tti_small_alloc(bytes);
     tti_node *n = (tti_node *)(void *)mem;
 
     if (n == NULL)
         return NULL;
-    memset(mem, 0, at_attrs + round16(attrs_bytes));
+    memset(mem, 0, bytes);
     atomic_init(&n->refs, 1);
     n->op = op;
+    n->bytes = (uint32_t)bytes;
     n->n_in = (uint16_t)n_in;
     n->n_out = (uint16_t)n_out;
     n->n_saved = (uint16_t)n_saved;
@@ -44,7 +47,7 @@ tti_node *tti_node_new(const tti_op *op, int n_in, int n_out, int n_saved, size_
 
 tti_node *tti_node_retain(tti_node *n)
 {
-    atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
+    tti_ref(&n->refs);
     return n;
 }
 
@@ -72,14 +75,14 @@ static void node_destroy(tti_node *n)
             tti_node_free(n->edges[i].node);
         tt_tensor_free(n->edges[i].leaf);
     }
-    tti_mfree(n);
+    tti_small_free(n, n->bytes);
 }
 
 /* A chain of nodes can be millions long; the outermost call frees them in a loop, those inside only
  * queue what they drop. */
 void tti_node_free(tti_node *n)
 {
-    if (n == NULL || atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) != 1)
+    if (n == NULL || !tti_unref(&n->refs))
         return;
     n->next_dead = dead_list;
     dead_list = n;

@@ -3,7 +3,7 @@
 #include "graph/saved.h"
 #include "tensor/shape.h"
 
-_Thread_local tti_frame *tti_save_frame;
+TTI_HOT_TLS tti_frame *tti_save_frame;
 
 /* ---- frames ------------------------------------------------------------------------------ */
 

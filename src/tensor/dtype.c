@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element types: names, sizes, and which type holds the values of two. */
-#include "tutti/tensor.h"
+#include "tensor/tensor.h"
 
-static const struct {
-    const char *name;
-    size_t size;
-} table[TT_N_DTYPES] = {
-    [TT_F32] = { "float32", 4 },   [TT_F64] = { "float64", 8 },   [TT_F16] = { "float16", 2 },
-    [TT_BF16] = { "bfloat16", 2 }, [TT_I8] = { "int8", 1 },       [TT_U8] = { "uint8", 1 },
-    [TT_I16] = { "int16", 2 },     [TT_I32] = { "int32", 4 },     [TT_I64] = { "int64", 8 },
-    [TT_BOOL] = { "bool", 1 },     [TT_C64] = { "complex64", 8 }, [TT_C128] = { "complex128", 16 },
+static const char *const names[TT_N_DTYPES] = {
+    [TT_F32] = "float32", [TT_F64] = "float64", [TT_F16] = "float16",   [TT_BF16] = "bfloat16",
+    [TT_I8] = "int8",     [TT_U8] = "uint8",    [TT_I16] = "int16",     [TT_I32] = "int32",
+    [TT_I64] = "int64",   [TT_BOOL] = "bool",   [TT_C64] = "complex64", [TT_C128] = "complex128",
+};
+
+const uint8_t tti_dtype_sizes[TT_N_DTYPES] = {
+    [TT_F32] = 4, [TT_F64] = 8, [TT_F16] = 2, [TT_BF16] = 2, [TT_I8] = 1,  [TT_U8] = 1,
+    [TT_I16] = 2, [TT_I32] = 4, [TT_I64] = 8, [TT_BOOL] = 1, [TT_C64] = 8, [TT_C128] = 16,
 };
 
 static bool valid(tt_dtype d)
@@ -19,12 +20,12 @@ static bool valid(tt_dtype d)
 
 const char *tt_dtype_name(tt_dtype d)
 {
-    return valid(d) ? table[d].name : "unknown";
+    return valid(d) ? names[d] : "unknown";
 }
 
 size_t tt_dtype_size(tt_dtype d)
 {
-    return valid(d) ? table[d].size : 0;
+    return valid(d) ? tti_dtype_sizes[d] : 0;
 }
 
 bool tt_dtype_is_floating(tt_dtype d)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/tls.h"
 #include "tensor/tensor.h"
 
 #define WARN_AT 100000
@@ -16,7 +17,7 @@ typedef struct scope_stack {
     bool warned, registered;
 } scope_stack;
 
-static _Thread_local scope_stack mine;
+static TTI_HOT_TLS scope_stack mine;
 
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Storages: one block of memory on one device, shared by the tensors that view it. */
+#include "base/refcount.h"
+#include "base/small.h"
 #include "tensor/tensor.h"
 
 tt_storage *tti_storage_new(size_t bytes, tt_device device)
@@ -9,14 +11,14 @@ tt_storage *tti_storage_new(size_t bytes, tt_device device)
 
     if (drv == NULL)
         return NULL;
-    s = tti_malloc(sizeof *s);
+    s = tti_small_alloc(sizeof *s);
     if (s == NULL)
         return NULL;
     *s = (tt_storage){ .device = device, .driver = drv, .bytes = bytes != 0 ? bytes : 1 };
     atomic_init(&s->refs, 1);
     s->data = drv->alloc(device.index, s->bytes);
     if (s->data == NULL) {
-        tti_mfree(s);
+        tti_small_free(s, sizeof *s);
         return NULL;
     }
     return s;
@@ -24,17 +26,17 @@ tt_storage *tti_storage_new(size_t bytes, tt_device device)
 
 tt_storage *tti_storage_retain(tt_storage *s)
 {
-    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    tti_ref(&s->refs);
     return s;
 }
 
 void tti_storage_free(tt_storage *s)
 {
-    if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+    if (s == NULL || !tti_unref(&s->refs))
         return;
     if (s->release != NULL)
         s->release(s->release_ctx, s->data);
     else if (s->driver != NULL)
         s->driver->free(s->device.index, s->data, s->bytes);
-    tti_mfree(s);
+    tti_small_free(s, sizeof *s);
 }

@@ -4,13 +4,15 @@
 
 #include <string.h>
 
+#include "base/refcount.h"
+#include "base/small.h"
 #include "tensor/shape.h"
 
 /* ---- making ------------------------------------------------------------------------------ */
 
 static tt_tensor *tensor_alloc(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device device)
 {
-    tt_tensor *t = tti_malloc(sizeof *t);
+    tt_tensor *t = tti_small_alloc(sizeof *t);
 
     if (t == NULL)
         return NULL;
@@ -231,11 +233,12 @@ tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype 
         return NULL;
     memcpy(t->strides, strides, (size_t)shape.n_dims * sizeof *strides);
     tti_update_flags(t);
-    s = tti_calloc(1, sizeof *s);
+    s = tti_small_alloc(sizeof *s);
     if (s == NULL) {
         tt_tensor_free(t);
         return NULL;
     }
+    *s = (tt_storage){ .device = TT_CPU };
     atomic_init(&s->refs, 1);
     s->data = data;
     s->bytes = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
@@ -265,7 +268,7 @@ tt_tensor *tt_from_data(const void *data, tt_shape shape, tt_dtype dtype)
 tt_tensor *tt_tensor_retain(tt_tensor *t)
 {
     if (t != NULL)
-        atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+        tti_ref(&t->refs);
     return t;
 }
 
@@ -280,14 +283,14 @@ static void sparse_free(tti_sparse *s)
 
 void tt_tensor_free(tt_tensor *t)
 {
-    if (t == NULL || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+    if (t == NULL || !tti_unref(&t->refs))
         return;
     if (t->grad_fn != NULL || t->meta != NULL)
         tti_drop_graph(t);
     tt_tensor_free(t->base);
     sparse_free(t->sparse);
     tti_storage_free(t->storage);
-    tti_mfree(t);
+    tti_small_free(t, sizeof *t);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */

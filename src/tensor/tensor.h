@@ -67,6 +67,8 @@ struct tti_sparse {
     int sparse_dims;
 };
 
+extern const uint8_t tti_dtype_sizes[TT_N_DTYPES];
+
 /* Called when a tensor dies while it has grad_fn or meta: a row of src/registry.c. */
 extern void (*const tti_drop_graph)(tt_tensor *t);
 
@@ -105,7 +107,7 @@ static inline bool tti_is_contiguous(const tt_tensor *t)
 
 static inline size_t tti_esize(const tt_tensor *t)
 {
-    return tt_dtype_size((tt_dtype)t->dtype);
+    return tti_dtype_sizes[t->dtype];
 }
 
 /* The first element. */

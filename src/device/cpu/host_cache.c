@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/env.h"
 #include "base/mem.h"
+#include "base/tls.h"
 #include "device/driver.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -35,19 +35,22 @@ typedef struct block {
 typedef struct thread_cache {
     block *lists[N_SMALL];
     uint32_t counts[N_SMALL];
-    bool registered;
+    /* Written by the owner only, read by whoever asks for statistics. */
+    atomic_uint_fast64_t n_allocs, n_frees;
+    struct thread_cache *next; /* mu_lists */
 } thread_cache;
 
-static _Thread_local thread_cache mine;
+static TTI_HOT_TLS thread_cache *mine;
 
 static pthread_mutex_t mu_lists = PTHREAD_MUTEX_INITIALIZER;
 static block *lists[N_CLASSES]; /* mu_lists */
-static size_t cached_bytes;     /* mu_lists: in `lists` only */
 
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-static atomic_uint_fast64_t current, peak, reserved, n_allocs, n_frees, n_system;
+static thread_cache *caches;             /* mu_lists: of all threads */
+static uint64_t dead_allocs, dead_frees; /* mu_lists: counts of threads that ended */
+static atomic_uint_fast64_t current, peak, reserved, n_system;
 
 /* The class of a size, and the bytes of a class: 64, 80, 96, 112, 128, 160, ... */
 static int class_of(size_t bytes)
@@ -75,7 +78,6 @@ static void to_shared(int c, block *b)
     pthread_mutex_lock(&mu_lists);
     b->next = lists[c];
     lists[c] = b;
-    cached_bytes += class_bytes(c);
     pthread_mutex_unlock(&mu_lists);
 }
 
@@ -87,37 +89,69 @@ static block *from_shared(int c)
     b = lists[c];
     if (b != NULL) {
         lists[c] = b->next;
-        cached_bytes -= class_bytes(c);
     }
     pthread_mutex_unlock(&mu_lists);
     return b;
 }
 
-static void flush_thread(void *unused)
+static void flush(thread_cache *t)
 {
-    (void)unused;
     for (int c = 0; c < N_SMALL; c++) {
-        while (mine.lists[c] != NULL) {
-            block *b = mine.lists[c];
-            mine.lists[c] = b->next;
+        while (t->lists[c] != NULL) {
+            block *b = t->lists[c];
+
+            t->lists[c] = b->next;
             to_shared(c, b);
         }
-        mine.counts[c] = 0;
+        t->counts[c] = 0;
     }
-    mine.registered = false;
+}
+
+static void thread_exit(void *ctx)
+{
+    thread_cache *t = ctx;
+
+    mine = NULL;
+    flush(t);
+    pthread_mutex_lock(&mu_lists);
+    for (thread_cache **at = &caches; *at != NULL; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    dead_allocs += atomic_load(&t->n_allocs);
+    dead_frees += atomic_load(&t->n_frees);
+    pthread_mutex_unlock(&mu_lists);
+    free(t);
 }
 
 static void make_exit_key(void)
 {
-    pthread_key_create(&exit_key, flush_thread);
+    pthread_key_create(&exit_key, thread_exit);
 }
 
-/* The first block a thread caches makes sure that they are handed over when it ends. */
-static void register_thread(void)
+/* The cache of this thread, made on first use; handed over when the thread ends. NULL: no memory for
+ * one, so blocks go to and come from the shared lists. */
+static thread_cache *my_cache(void)
 {
+    if (tt_likely(mine != NULL))
+        return mine;
     pthread_once(&exit_once, make_exit_key);
-    pthread_setspecific(exit_key, &mine);
-    mine.registered = true;
+    mine = calloc(1, sizeof *mine);
+    if (mine == NULL)
+        return NULL;
+    pthread_setspecific(exit_key, mine);
+    pthread_mutex_lock(&mu_lists);
+    mine->next = caches;
+    caches = mine;
+    pthread_mutex_unlock(&mu_lists);
+    return mine;
+}
+
+static void count_one(atomic_uint_fast64_t *n)
+{
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }
 
 static void system_free(block *b, int c)
@@ -144,7 +178,8 @@ static void *system_alloc(int c)
 static void cpu_empty_cache(int index)
 {
     (void)index;
-    flush_thread(NULL);
+    if (mine != NULL)
+        flush(mine);
     for (int c = 0; c < N_CLASSES; c++)
         for (block *b; (b = from_shared(c)) != NULL;)
             system_free(b, c);
@@ -157,56 +192,72 @@ static void count_alloc(size_t bytes)
 
     while (now > top && !atomic_compare_exchange_weak_explicit(
                             &peak, &top, now, memory_order_relaxed, memory_order_relaxed)) {}
-    atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed);
 }
 
-static void *cpu_alloc(int index, size_t bytes)
+static void *no_memory(size_t bytes)
 {
-    int c = class_of(bytes);
-    block *b = NULL;
+    return TT_FAIL_NULL(TT_ERR_NOMEM,
+                        "out of memory: %zu bytes for a tensor on cpu, %zu already in use", bytes,
+                        (size_t)atomic_load(&current));
+}
 
-    (void)index;
-    if (tti_alloc_should_fail() || c >= N_CLASSES)
-        return TT_FAIL_NULL(TT_ERR_NOMEM, "out of memory: %zu bytes for a tensor on cpu", bytes);
-    if (c < N_SMALL && mine.lists[c] != NULL) {
-        b = mine.lists[c];
-        mine.lists[c] = b->next;
-        mine.counts[c]--;
-    } else {
-        b = from_shared(c);
-    }
+/* From the shared list, from the system, or from the system after giving it back what is cached. */
+static block *alloc_slow(int c)
+{
+    block *b = from_shared(c);
+
     if (b == NULL)
         b = system_alloc(c);
     if (b == NULL) {
         cpu_empty_cache(0);
         b = system_alloc(c);
     }
+    return b;
+}
+
+static void *cpu_alloc(int index, size_t bytes)
+{
+    int c = class_of(bytes);
+    thread_cache *t = my_cache();
+    block *b;
+
+    (void)index;
+    if (tti_alloc_should_fail() || c >= N_CLASSES)
+        return no_memory(bytes);
+    if (c < N_SMALL && t != NULL && t->lists[c] != NULL) {
+        b = t->lists[c];
+        t->lists[c] = b->next;
+        t->counts[c]--;
+    } else {
+        b = alloc_slow(c);
+    }
     if (b == NULL)
-        return TT_FAIL_NULL(TT_ERR_NOMEM,
-                            "out of memory: %zu bytes for a tensor on cpu, %zu already in use",
-                            bytes, (size_t)atomic_load(&current));
+        return no_memory(bytes);
     count_alloc(bytes);
+    if (t != NULL)
+        count_one(&t->n_allocs);
     return b;
 }
 
 static void cpu_free(int index, void *p, size_t bytes)
 {
     int c = class_of(bytes);
+    thread_cache *t = my_cache();
     block *b = p;
 
     (void)index;
     atomic_fetch_sub_explicit(&current, bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&n_frees, 1, memory_order_relaxed);
+    if (t != NULL)
+        count_one(&t->n_frees);
     if (BYPASS) {
         system_free(b, c);
         return;
     }
-    if (c < N_SMALL && ((size_t)mine.counts[c] + 1) * class_bytes(c) <= SMALL_KEEP_BYTES) {
-        if (tt_unlikely(!mine.registered))
-            register_thread();
-        b->next = mine.lists[c];
-        mine.lists[c] = b;
-        mine.counts[c]++;
+    if (c < N_SMALL && t != NULL &&
+        ((size_t)t->counts[c] + 1) * class_bytes(c) <= SMALL_KEEP_BYTES) {
+        b->next = t->lists[c];
+        t->lists[c] = b;
+        t->counts[c]++;
         return;
     }
     to_shared(c, b);
@@ -232,15 +283,21 @@ static tt_status cpu_sync(int index)
 
 static tt_memory_stats cpu_stats(int index)
 {
+    tt_memory_stats st = { .current = atomic_load(&current),
+                           .peak = atomic_load(&peak),
+                           .reserved = atomic_load(&reserved),
+                           .n_system = atomic_load(&n_system) };
+
     (void)index;
-    return (tt_memory_stats){
-        .current = atomic_load(&current),
-        .peak = atomic_load(&peak),
-        .reserved = atomic_load(&reserved),
-        .n_allocations = atomic_load(&n_allocs),
-        .n_frees = atomic_load(&n_frees),
-        .n_system = atomic_load(&n_system),
-    };
+    pthread_mutex_lock(&mu_lists);
+    st.n_allocations = dead_allocs;
+    st.n_frees = dead_frees;
+    for (thread_cache *t = caches; t != NULL; t = t->next) {
+        st.n_allocations += atomic_load(&t->n_allocs);
+        st.n_frees += atomic_load(&t->n_frees);
+    }
+    pthread_mutex_unlock(&mu_lists);
+    return st;
 }
 
 static void cpu_reset_peak(int index)

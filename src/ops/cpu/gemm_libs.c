@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The libraries that multiply matrices: oneDNN for float32, OpenBLAS for float64 and complex. */
+/* What multiplies matrices: oneDNN for float32 (our own kernel for tiny ones), OpenBLAS for float64 and
+ * complex. */
 #include <cblas.h>
 #include <dnnl.h>
 
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/gemm_small.h"
 
 tt_status tti_sgemm(const tti_mat *p, const float *a, const float *b, float *c)
 {
-    dnnl_status_t st = dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k,
-                                  (float)p->alpha, a, p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
+    tti_gemm_small_fn small = tti_gemm_small_pick(p);
+    dnnl_status_t st;
+
+    if (small != NULL) {
+        small(p, a, b, c);
+        return TT_OK;
+    }
+    st = dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, (float)p->alpha, a,
+                    p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
 
     if (st == dnnl_success)
         return TT_OK;
