@@ -21,5 +21,7 @@ add_compile_options(
 
 if(TUTTI_SANITIZE)
     add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_compile_options(-Wno-format-truncation -Wno-maybe-uninitialized) # instrumentation misleads them
     add_link_options(-fsanitize=${TUTTI_SANITIZE})
+    set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O1 -g") # instrumented code takes long to optimise
 endif()
