@@ -14,8 +14,8 @@ typedef struct tti_task {
     tt_tensor *leaf;
     uint32_t deps;       /* gradients (or their absence) still to come */
     uint32_t first_grad; /* of its slots in run->grads */
-    bool needed; /* its gradient is wanted, or leads to one that is */
-    bool passes; /* it leads to another one that is wanted */
+    bool needed;         /* its gradient is wanted, or leads to one that is */
+    bool passes;         /* it leads to another one that is wanted */
 } tti_task;
 
 typedef struct tti_end_call {
