@@ -15,10 +15,14 @@ static tt_status gemm(tt_tensor *out, const tt_tensor *a, const tt_tensor *b, co
 
 tt_tensor *tti_mm(const tt_tensor *a, const tt_tensor *b, bool trans_a, bool trans_b)
 {
-    int n = a->n_dims;
-    int64_t d[3] = { a->dims[0] };
+    int64_t d[3];
     tt_tensor *out;
+    int n;
 
+    if (a == NULL || b == NULL)
+        return NULL; /* a view that could not be made */
+    n = a->n_dims;
+    d[0] = a->dims[0];
     d[n - 2] = a->dims[trans_a ? n - 1 : n - 2];
     d[n - 1] = b->dims[trans_b ? n - 2 : n - 1];
     out = tti_empty(d, n, (tt_dtype)a->dtype, a->device);
