@@ -22,7 +22,7 @@ char *tt_device_name(tt_device d, char *text, size_t size)
 {
     const char *kind = d.kind >= 0 && d.kind < N_KINDS ? kind_names[d.kind] : "unknown";
 
-    if (d.kind == TT_DEVICE_CPU)
+    if (d.kind == TT_DEVICE_CPU && d.index == 0)
         snprintf(text, size, "%s", kind);
     else
         snprintf(text, size, "%s:%d", kind, d.index);
