@@ -127,6 +127,15 @@ tt_tensor *tti_call_end(tti_call *c, tt_tensor *out, tt_status st)
 
 /* ---- in place ---------------------------------------------------------------------------- */
 
+/* Whether a change of `t` shows in another tensor whose history could not tell of it. */
+static bool is_shared_view(const tt_tensor *t)
+{
+    if (t->base != NULL)
+        return true;
+    return (t->flags & TTI_VIEW) != 0 && t->grad_fn == NULL && t->storage != NULL &&
+           atomic_load_explicit(&t->storage->refs, memory_order_relaxed) > 1;
+}
+
 bool tti_call_begin_inplace(tti_call *c)
 {
     tt_tensor *self;
@@ -148,7 +157,7 @@ bool tti_call_begin_inplace(tti_call *c)
                        "recording: use TT_NO_GRAD",
                        c->op->name),
                false;
-    if (self->base != NULL)
+    if (is_shared_view(self))
         return TT_FAIL(TT_ERR_UNSUPPORTED,
                        "%s: a view cannot be changed in place while recording: change the tensor "
                        "it views, or use the form that makes a new tensor",

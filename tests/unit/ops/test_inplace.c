@@ -125,3 +125,39 @@ TT_TEST(inplace, overwriting_ends_the_history)
         TT_CHECK_VALUES(tt_grad_of(w), 0, 0);
     }
 }
+
+/* The gradient of what is written would be lost: the tensor viewed has no history to note it in. */
+TT_TEST(inplace, views_of_unrecorded_tensors_refuse_recorded_sources)
+{
+    TT_SCOPE {
+        tt_tensor *w = tt_require_grad(TT_FLOATS(1, 2)), *y = tt_mul_scalar(w, 3);
+        tt_tensor *all = tt_zeros(TT_SHAPE(2, 2), TT_F32, TT_CPU);
+        tt_tensor *row = tt_select(all, 0, 1), *column = tt_t(all), *pieces[2];
+
+        TT_CHECK_NULL(tt_copy_(row, y));
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_UNSUPPORTED);
+        TT_CHECK_CONTAINS(tt_last_error(), "copy_: a view cannot be changed in place");
+        TT_CHECK_NULL(tt_add_(column, y));
+        TT_CHECK_OK(tt_split_sizes(all, (const int64_t[]){ 1, 1 }, 2, 0, pieces));
+        TT_CHECK_NULL(tt_mul_(pieces[0], y));
+        TT_CHECK_VALUES(all, 0, 0, 0, 0);
+        /* Without a gradient to lose, and without recording, views may be changed. */
+        TT_CHECK_NOT_NULL(tt_copy_(row, TT_FLOATS(5, 6)));
+        TT_NO_GRAD TT_CHECK_NOT_NULL(tt_copy_(pieces[0], y));
+        TT_CHECK_VALUES(all, 3, 6, 5, 6);
+    }
+}
+
+TT_TEST(inplace, the_only_view_of_its_memory_may_be_changed)
+{
+    TT_SCOPE {
+        tt_tensor *w = tt_require_grad(TT_FLOATS(1, 2)), *row = NULL;
+
+        TT_SCOPE {
+            row = tt_tensor_retain(tt_select(tt_zeros(TT_SHAPE(2, 2), TT_F32, TT_CPU), 0, 1));
+        }
+        TT_CHECK_OK(tt_backward(tt_sum(tt_add_(row, tt_mul_scalar(w, 3)))));
+        TT_CHECK_VALUES(tt_grad_of(w), 3, 3);
+        tt_tensor_free(row);
+    }
+}
