@@ -38,6 +38,10 @@ TT_API tt_status tt_device_parse(const char *text, tt_device *device_p);
 /* How many devices of this kind can be used here; 1 for the CPU. */
 TT_API int tt_device_count(tt_device_kind kind);
 
+/* The instruction set of the CPU kernels in use: "base", "avx2" or "avx512". The best that the CPU
+ * has, unless TUTTI_ISA asks for less. */
+TT_API const char *tt_cpu_kernels(void);
+
 /* Wait until all work queued on the device is done. */
 TT_API tt_status tt_device_sync(tt_device d);
 

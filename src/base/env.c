@@ -7,10 +7,9 @@
 
 static const struct {
     const char *name;
-    const char *fallback;
     const char *help;
 } rows[] = {
-#define X(name, fallback, help) { "TUTTI_" #name, fallback, help },
+#define X(name, fallback, help) { "TUTTI_" #name, help " (default: " fallback ")" },
 #include "base/env.def"
 #undef X
 };

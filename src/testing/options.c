@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "testing/testing.h"
 
 static const char help_text[] =
@@ -161,7 +162,7 @@ static bool take(tti_test_options *opt, int c, const char *arg)
 
 static bool set_defaults(tti_test_options *opt, int argc)
 {
-    const char *seed = getenv("TUTTI_TEST_SEED");
+    const char *seed = tti_env_get(TTI_ENV_TEST_SEED);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool terminal = isatty(STDOUT_FILENO) == 1;
 
@@ -175,7 +176,7 @@ static bool set_defaults(tti_test_options *opt, int argc)
     opt->repeat = 1;
     opt->colour = terminal && getenv("NO_COLOR") == NULL;
     opt->progress = terminal;
-    if (seed != NULL && *seed != '\0')
+    if (seed != NULL)
         return parse_seed("TUTTI_TEST_SEED", seed, &opt->seed);
     if (getrandom(&opt->seed, sizeof opt->seed, 0) != (ssize_t)sizeof opt->seed)
         opt->seed = (uint64_t)getpid();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "tutti/device.h"
 
 const tti_kernels tti_kernels_cpu = {
     .device = "cpu",
@@ -29,9 +30,10 @@ static tti_isa best(void)
     return TTI_ISA_BASE_LEVEL;
 }
 
+static const char *const names[] = { "base", "avx2", "avx512" };
+
 tti_isa tti_cpu_isa(void)
 {
-    static const char *const names[] = { "base", "avx2", "avx512" };
     static atomic_int known = -1;
     int isa = atomic_load_explicit(&known, memory_order_relaxed);
     const char *want;
@@ -45,4 +47,9 @@ tti_isa tti_cpu_isa(void)
             isa = i;
     atomic_store_explicit(&known, isa, memory_order_relaxed);
     return (tti_isa)isa;
+}
+
+const char *tt_cpu_kernels(void)
+{
+    return names[tti_cpu_isa()];
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands of `tutti`: one const record and one file each, listed in main.c. All take --help,
+ * --tsv and --json. Exit codes: 0 done, 1 failed (standard error says why), 2 wrong arguments. */
+#ifndef TTI_TOOLS_COMMAND_H
+#define TTI_TOOLS_COMMAND_H
+
+#include <stdbool.h>
+
+enum { TTI_EXIT_OK = 0, TTI_EXIT_FAILED = 1, TTI_EXIT_USAGE = 2 };
+
+typedef enum tti_format {
+    TTI_FORMAT_TEXT,
+    TTI_FORMAT_TSV,
+    TTI_FORMAT_JSON,
+} tti_format;
+
+typedef struct tti_args {
+    tti_format format;
+    bool metadata;    /* --metadata, of `show` */
+    const char *file; /* of commands that take one */
+} tti_args;
+
+typedef struct tti_command {
+    const char *name;
+    const char *arguments; /* as in "usage: tutti name ARGUMENTS" */
+    const char *summary;   /* one line */
+    const char *help;      /* what follows the usage */
+    bool takes_file;
+    bool takes_metadata;
+    int (*run)(const tti_args *args);
+} tti_command;
+
+extern const tti_command tti_command_env, tti_command_info, tti_command_show;
+
+#endif
