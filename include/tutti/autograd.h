@@ -134,6 +134,8 @@ typedef struct tt_function {
 /* Run it; out[] are scope-owned. `fn` must outlive the graph. */
 TT_API tt_status tt_function_apply(const tt_function *fn, void *user, tt_tensor *const *in,
                                    int n_in, tt_tensor **out, int n_out);
+/* For forward and backward: the pointer given to apply; keeping tensors for backward; whether the
+ * gradient of an input is wanted; and what backward should not get or need. */
 TT_API void *tt_function_user(const tt_function_ctx *ctx);
 TT_API tt_status tt_function_save(tt_function_ctx *ctx,
                                   tt_tensor *t); /* in order; inputs or outputs */

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where memory is and where work runs. A device is a small value: TT_CPU, or the result of
- * tt_device_parse("cl:0"). Work on the CPU is synchronous. */
+ * tt_device_parse("cl:0"). Work on the CPU is synchronous. This version has the CPU only.
+ *
+ *     tt_device d;
+ *     if (tt_device_parse("cpu", &d) != TT_OK)
+ *         fprintf(stderr, "%s\n", tt_last_error());
+ *     printf("%llu bytes in use\n", (unsigned long long)tt_memory_stats_get(d).current);
+ */
 #ifndef TUTTI_DEVICE_H
 #define TUTTI_DEVICE_H
 

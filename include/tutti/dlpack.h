@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory layout that libraries agreed on (DLPack) to hand tensors to one another without a copy.
  * The structs below have the same layout as those of other DLPack headers, under our own names, so
- * that both can be included: cast the pointers. */
+ * that both can be included: cast the pointers. io.h has the functions.
+ *
+ *     tt_dl_managed_versioned *m = tt_to_dlpack(t);
+ *     other_library_take((DLManagedTensorVersioned *)m);                 // it calls the deleter
+ */
 #ifndef TUTTI_DLPACK_H
 #define TUTTI_DLPACK_H
 

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of neural networks: activations, losses, normalisation, convolution, pooling,
- * embedding, attention. Same rules as ops.h. */
+ * embedding, attention. Same rules as ops.h. layers.h has modules that hold the weights.
+ *
+ *     tt_tensor *h = tt_relu(tt_linear(x, w1, b1));
+ *     tt_tensor *scores = tt_linear(h, w2, NULL);                        // no bias
+ *     tt_tensor *loss = tt_cross_entropy(scores, labels);                // labels int64 [N]
+ *
+ * In options NULL means all defaults, and a field of 0 its default. */
 #ifndef TUTTI_FUNCTIONAL_H
 #define TUTTI_FUNCTIONAL_H
 
@@ -53,6 +59,7 @@ typedef struct tt_loss_options {
 TT_API tt_tensor *tt_cross_entropy(tt_tensor *input, tt_tensor *target);
 TT_API tt_tensor *tt_cross_entropy_with(tt_tensor *input, tt_tensor *target,
                                         const tt_loss_options *opt);
+/* The same for log-probabilities, as tt_log_softmax gives them. */
 TT_API tt_tensor *tt_nll_loss(tt_tensor *log_probs, tt_tensor *target, const tt_loss_options *opt);
 TT_API tt_tensor *tt_mse_loss(tt_tensor *input, tt_tensor *target);
 TT_API tt_tensor *tt_mse_loss_with(tt_tensor *input, tt_tensor *target, const tt_loss_options *opt);
@@ -61,6 +68,7 @@ TT_API tt_tensor *tt_smooth_l1_loss(tt_tensor *input, tt_tensor *target, double 
                                     const tt_loss_options *opt);
 TT_API tt_tensor *tt_bce_with_logits(tt_tensor *input, tt_tensor *target,
                                      const tt_loss_options *opt);
+/* input: log-probabilities; target: probabilities, or their logarithms with log_target. */
 TT_API tt_tensor *tt_kl_div(tt_tensor *input, tt_tensor *target, const tt_loss_options *opt);
 
 /* ---- normalisation: weight and bias may be NULL ------------------------------------------- */
@@ -93,6 +101,7 @@ typedef struct tt_conv_options {
 
 /* x [N, C, L], w [out, C / groups, K], b NULL or [out] */
 TT_API tt_tensor *tt_conv1d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_options *opt);
+/* x [N, C, H, W], w [out, C / groups, KH, KW] */
 TT_API tt_tensor *tt_conv2d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_options *opt);
 /* w [in, out / groups, KH, KW] */
 TT_API tt_tensor *tt_conv_transpose2d(tt_tensor *x, tt_tensor *w, tt_tensor *b,
@@ -109,6 +118,7 @@ typedef struct tt_pool_options {
     int64_t divisor_override; /* average: 0: none */
 } tt_pool_options;
 
+/* x [N, C, L] or [N, C, H, W]. indices_p (may be NULL) gets where in the plane each maximum was. */
 TT_API tt_tensor *tt_max_pool1d(tt_tensor *x, const tt_pool_options *opt);
 TT_API tt_tensor *tt_max_pool2d(tt_tensor *x, const tt_pool_options *opt, tt_tensor **indices_p);
 TT_API tt_tensor *tt_avg_pool1d(tt_tensor *x, const tt_pool_options *opt);
@@ -124,6 +134,7 @@ typedef struct tt_embedding_options {
     bool sparse_grad; /* the gradient of the weight is sparse */
 } tt_embedding_options;
 
+/* Rows of weight [n, width]: index int64 [...] gives [..., width]. */
 TT_API tt_tensor *tt_embedding(tt_tensor *weight, tt_tensor *index,
                                const tt_embedding_options *opt);
 

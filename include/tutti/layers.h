@@ -5,7 +5,7 @@
  *     tt_module *net = TT_SEQUENTIAL(tt_linear_new(20, 32, NULL), tt_relu_new(),
  *                                    tt_linear_new(32, 5, NULL));
  *
- * All return a module that you free, or NULL. */
+ * All return a module that you free, or NULL. A failure inside TT_SEQUENTIAL frees the others. */
 #ifndef TUTTI_LAYERS_H
 #define TUTTI_LAYERS_H
 

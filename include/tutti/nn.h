@@ -206,7 +206,7 @@ TT_API void tt_load_report_free(tt_load_report *r); /* what it points to, not r 
  * is listed in the error. report_p may be NULL; it is filled also when the call fails with INVALID. */
 TT_API tt_status tt_module_load_state_dict(tt_module *m, const tt_state_dict *sd,
                                            const tt_load_options *opt, tt_load_report *report_p);
-/* To and from a safetensors file. */
+/* To and from a safetensors file; what tt_module_state_dict lists, loaded all or nothing. */
 TT_API tt_status tt_module_save(const tt_module *m, const char *path);
 TT_API tt_status tt_module_load(tt_module *m, const char *path, const tt_load_options *opt);
 

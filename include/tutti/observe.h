@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watching operators run, by name: for profilers and tests. An observer sees each operator before
- * and after it runs and may refuse it. Costs one branch per operator when nobody observes. */
+ * and after it runs and may refuse it. Costs one branch per operator when nobody observes.
+ *
+ *     static tt_status count(void *ctx, const tt_op_event *e)
+ *     {
+ *         *(int *)ctx += e->after;
+ *         return TT_OK;
+ *     }
+ *     tt_observer *o = tt_observer_new("matmul", false, count, &n);      // until tt_observer_free(o)
+ */
 #ifndef TUTTI_OBSERVE_H
 #define TUTTI_OBSERVE_H
 
@@ -28,6 +36,7 @@ typedef struct tt_observer tt_observer;
 /* Observe the operators called `name` (NULL: all) on every thread, or on this thread only. */
 TT_API tt_observer *tt_observer_new(const char *name, bool this_thread_only, tt_observer_fn fn,
                                     void *ctx);
+/* Accepts NULL. Another thread may still be inside `fn` when this returns. */
 TT_API void tt_observer_free(tt_observer *o);
 
 #ifdef __cplusplus

@@ -2,7 +2,14 @@
 /* Tensor operators, one line each. All are expressions: they return a tensor of the innermost scope
  * or NULL, accept NULL (and return NULL), broadcast, promote types, and take part in autograd where
  * a derivative exists. Names, meanings and defaults are those of PyTorch. A name with a trailing
- * underscore works in place and returns its first argument. Dimensions may be negative. */
+ * underscore works in place and returns its first argument. Dimensions may be negative.
+ *
+ *     tt_tensor *x = tt_reshape(tt_arange(0, 6, 1, TT_F32, TT_CPU), TT_SHAPE(2, 3));
+ *     tt_tensor *centred = tt_sub(x, tt_mean_dim(x, 1, true));           // [2, 3] - [2, 1]
+ *     tt_tensor *y = tt_matmul(centred, tt_t(centred));                  // [2, 2]
+ *     if (y == NULL)
+ *         fprintf(stderr, "%s\n", tt_last_error());
+ */
 #ifndef TUTTI_OPS_H
 #define TUTTI_OPS_H
 
@@ -27,6 +34,7 @@ TT_API tt_tensor *tt_atan2(tt_tensor *a, tt_tensor *b);
 /* a + alpha * b */
 TT_API tt_tensor *tt_add_scaled(tt_tensor *a, tt_tensor *b, double alpha);
 TT_API tt_tensor *tt_lerp(tt_tensor *a, tt_tensor *b, double weight); /* a + weight * (b - a) */
+/* t + value * a * b; t + value * a / b */
 TT_API tt_tensor *tt_addcmul(tt_tensor *t, tt_tensor *a, tt_tensor *b, double value);
 TT_API tt_tensor *tt_addcdiv(tt_tensor *t, tt_tensor *a, tt_tensor *b, double value);
 
@@ -111,7 +119,9 @@ TT_API tt_tensor *tt_isnan(tt_tensor *x);
 TT_API tt_tensor *tt_isinf(tt_tensor *x);
 TT_API tt_tensor *tt_isfinite(tt_tensor *x);
 TT_API tt_tensor *tt_where(tt_tensor *condition, tt_tensor *a, tt_tensor *b);
+/* `value` where the mask is true. */
 TT_API tt_tensor *tt_masked_fill(tt_tensor *x, tt_tensor *mask, double value);
+/* The elements where it is, as a vector. */
 TT_API tt_tensor *tt_masked_select(tt_tensor *x, tt_tensor *mask);
 
 /* ---- reductions: dims NULL means all; keep_dims leaves them with size 1 ------------------ */
@@ -173,6 +183,8 @@ TT_API tt_tensor *tt_squeeze_dim(tt_tensor *x, int dim);
 TT_API tt_tensor *tt_unsqueeze(tt_tensor *x, int dim);
 TT_API tt_tensor *tt_expand(tt_tensor *x, tt_shape shape); /* -1 keeps a dimension */
 TT_API tt_tensor *tt_repeat(tt_tensor *x, const int64_t *repeats, int n_repeats);
+/* Elements start, start + step, ... before end; both count from the end when negative and are cut to
+ * the dimension, so INT64_MAX means "to the end". */
 TT_API tt_tensor *tt_slice(tt_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
 TT_API tt_tensor *tt_narrow(tt_tensor *x, int dim, int64_t start, int64_t length);
 TT_API tt_tensor *tt_select(tt_tensor *x, int dim, int64_t index);
@@ -184,6 +196,7 @@ TT_API tt_tensor *tt_view_as_complex(tt_tensor *x);
 TT_API tt_tensor *tt_real(tt_tensor *x);
 TT_API tt_tensor *tt_imag(tt_tensor *x);
 TT_API tt_tensor *tt_conj(tt_tensor *x);
+/* Along a dimension that exists; along a new one. */
 TT_API tt_tensor *tt_cat(tt_tensor *const *xs, int n, int dim);
 TT_API tt_tensor *tt_stack(tt_tensor *const *xs, int n, int dim);
 /* Views of consecutive pieces, written to out[0 .. n). `sizes` must add up to the dimension. */
@@ -205,6 +218,9 @@ TT_API tt_tensor *tt_to_dtype(tt_tensor *x, tt_dtype dtype);    /* x itself when
 TT_API tt_tensor *tt_to_device(tt_tensor *x, tt_device device); /* x itself when nothing to do */
 
 /* ---- choosing by index ------------------------------------------------------------------- */
+/* `index` is int64. index_select takes whole slices: result[i] = x[index[i]] along dim. gather takes
+ * single elements: for dim 0, result[i][j] = x[index[i][j]][j]. scatter is the reverse: a copy of x
+ * with result[index[i][j]][j] = src[i][j]. The forms with _add add instead. */
 TT_API tt_tensor *tt_index_select(tt_tensor *x, int dim, tt_tensor *index);
 TT_API tt_tensor *tt_gather(tt_tensor *x, int dim, tt_tensor *index);
 TT_API tt_tensor *tt_scatter(tt_tensor *x, int dim, tt_tensor *index, tt_tensor *src);

@@ -22,6 +22,8 @@ typedef struct tt_generator_state {
     uint64_t offset;
 } tt_generator_state;
 
+/* gen NULL in any function means the default generator of the device, which starts with the seed
+ * TUTTI_SEED, else 0. A generator may be used by several threads. */
 TT_API tt_generator *tt_generator_new(uint64_t seed);
 TT_API void tt_generator_free(tt_generator *g);
 TT_API tt_generator *tt_default_generator(tt_device device);   /* borrowed */
@@ -38,6 +40,7 @@ TT_API tt_tensor *tt_normal_(tt_tensor *x, double mean, double std, tt_generator
 TT_API tt_tensor *tt_bernoulli_(tt_tensor *x, double p, tt_generator *gen);
 TT_API tt_tensor *tt_randint_(tt_tensor *x, int64_t lo, int64_t hi, tt_generator *gen);
 
+/* New tensors: uniform in [0, 1); normal; int64 in [lo, hi); a permutation of 0 .. n - 1. */
 TT_API tt_tensor *tt_rand(tt_shape shape, tt_dtype dtype, tt_device device);
 TT_API tt_tensor *tt_randn(tt_shape shape, tt_dtype dtype, tt_device device);
 TT_API tt_tensor *tt_randint(int64_t lo, int64_t hi, tt_shape shape, tt_device device);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sparse tensors in coordinate form: int64 indices [sparse_dims, nnz] and values [nnz, dense...].
- * They come from sparse gradients of embeddings and go to optimizers and collectives. */
+ * They come from sparse gradients of embeddings and go to optimizers.
+ *
+ *     tt_tensor *at = tt_reshape(TT_INTS(0, 2), TT_SHAPE(1, 2));         // rows 0 and 2
+ *     tt_tensor *rows = tt_ones(TT_SHAPE(2, 4), TT_F32, TT_CPU);
+ *     tt_tensor *s = tt_sparse_coo(at, rows, TT_SHAPE(5, 4));
+ *     tt_print(tt_to_dense(s));
+ */
 #ifndef TUTTI_SPARSE_H
 #define TUTTI_SPARSE_H
 
@@ -15,6 +21,7 @@ TT_API tt_tensor *tt_sparse_coo(tt_tensor *indices, tt_tensor *values, tt_shape 
 /* The same when the caller vouches for the indices. */
 TT_API tt_tensor *tt_sparse_coo_unchecked(tt_tensor *indices, tt_tensor *values, tt_shape shape,
                                           bool coalesced);
+/* Its parts, sharing its memory; both fail for dense tensors. */
 TT_API tt_tensor *tt_sparse_indices(tt_tensor *t);
 TT_API tt_tensor *tt_sparse_values(tt_tensor *t);
 TT_API int64_t tt_sparse_nnz(const tt_tensor *t);

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All of Tutti's core in one include. */
+/* All of Tutti's core in one include. (testing.h, the test harness, is separate.)
+ *
+ *     #include <tutti/tutti.h>
+ *
+ *     int main(void)
+ *     {
+ *         TT_SCOPE tt_print(tt_mul_scalar(TT_FLOATS(1, 2, 3), 2));       // tensor([2., 4., 6.])
+ *     }
+ */
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
 
