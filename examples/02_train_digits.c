@@ -36,16 +36,12 @@ static tt_status load(run *r)
 static tt_status build(run *r)
 {
     tt_conv_layer_options same = { .padding = 1 };
-    tt_module *layers[] = { tt_conv2d_new(1, 32, 3, &same),
-                            tt_batch_norm2d_new(32, NULL),
-                            tt_relu_new(),
-                            tt_conv2d_new(32, 64, 3, &same),
-                            tt_batch_norm2d_new(64, NULL),
-                            tt_relu_new(),
-                            tt_max_pool2d_new(2, NULL),
-                            tt_flatten_new(),
-                            tt_dropout_new(0.25),
-                            tt_linear_new(64 * 16, 10, NULL) };
+    tt_module *block1[] = { tt_conv2d_new(1, 32, 3, &same), tt_batch_norm2d_new(32, NULL) };
+    tt_module *block2[] = { tt_conv2d_new(32, 64, 3, &same), tt_batch_norm2d_new(64, NULL) };
+    tt_module *layers[] = { tt_sequential_of(block1, 2), tt_relu_new(),
+                            tt_sequential_of(block2, 2), tt_relu_new(),
+                            tt_max_pool2d_new(2, NULL),  tt_flatten_new(),
+                            tt_dropout_new(0.25),        tt_linear_new(64 * 16, 10, NULL) };
     tt_loader_options batches = { .batch_size = BATCH, .shuffle = true };
 
     r->net = tt_sequential_of(layers, (int)(sizeof layers / sizeof layers[0]));
@@ -101,18 +97,17 @@ int main(int argc, char **argv)
     static run r;
     tt_progress *bar = tt_progress_new(STEPS, NULL);
     tt_status st;
-    double share = 0.0;
+    double share;
 
     tt_seed(1);
     if ((st = load(&r)) == TT_OK && (st = build(&r)) == TT_OK)
         st = train(&r, bar);
     tt_progress_free(bar);
-    if (st == TT_OK) {
-        share = accuracy(&r);
+    share = st == TT_OK ? accuracy(&r) : 0.0;
+    if (st == TT_OK)
         printf("%d steps, accuracy on held-out digits %.1f %%\n", STEPS, 100.0 * share);
-    } else {
+    else
         fprintf(stderr, "failed: %s\n", tt_last_error());
-    }
     if (argc > 1 && plot_svg(argv[1], "Digits: training loss", r.losses, STEPS) == 0)
         printf("the loss curve is in %s\n", argv[1]);
     tt_loader_free(r.loader);
