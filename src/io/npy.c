@@ -293,8 +293,10 @@ tt_status tt_npy_save(const char *path, tt_tensor *t)
     tt_tensor *host;
     tt_status st;
 
-    if (t == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "npy: expected a tensor, got NULL");
+    if (t == NULL) /* an expression that failed: its error stays */
+        return tt_last_status() != TT_OK
+                   ? tt_last_status()
+                   : TT_FAIL(TT_ERR_INVALID, "npy: expected a tensor, got NULL");
     if (t->storage == NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "npy: sparse tensors cannot be written");
     if (code_of((tt_dtype)t->dtype) == NULL)

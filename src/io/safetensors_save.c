@@ -125,6 +125,8 @@ static void put_header(text *t, const tt_named_tensor *sorted, int n, const tt_t
 
 static tt_status check_entry(const tt_named_tensor *e, int i)
 {
+    if (e->tensor == NULL && tt_last_status() != TT_OK)
+        return tt_last_status(); /* an expression that failed: its error stays */
     if (e->tensor == NULL || e->name == NULL)
         return TT_FAIL(TT_ERR_INVALID, "safetensors: tensor %d or its name is NULL", i);
     if (strcmp(e->name, "__metadata__") == 0)

@@ -126,3 +126,18 @@ TT_TEST(npy, what_is_wrong_is_said)
     TT_CHECK_NULL(tt_npy_load(tt_test_tmpdir()));
     TT_CHECK_CONTAINS(tt_last_error(), "not a regular file");
 }
+
+TT_TEST(npy, saving_what_failed_keeps_the_first_error)
+{
+    TT_SCOPE {
+        tt_tensor *x = tt_ones(TT_SHAPE(2, 3), TT_F32, TT_CPU);
+        tt_named_tensor named = { "y", tt_add(x, TT_FLOATS(1, 2)) };
+
+        TT_CHECK_ERR_SAYS(tt_npy_save(path_of("y.npy"), named.tensor), TT_ERR_INVALID,
+                          "add: shapes");
+        TT_CHECK_ERR_SAYS(tt_safetensors_save(path_of("y.safetensors"), &named, 1, NULL, 0),
+                          TT_ERR_INVALID, "add: shapes");
+        tt_clear_error();
+        TT_CHECK_ERR_SAYS(tt_npy_save(path_of("y.npy"), NULL), TT_ERR_INVALID, "expected a tensor");
+    }
+}
