@@ -23,7 +23,7 @@ dev release: setup
 build-asan build-tsan: setup
 	@scripts/build $(@:build-%=%) $(JOBS)
 
-demo: release ## build and run the examples, in order
+demo: release ## build, train a network on handwritten digits, draw its loss
 	@scripts/demo build/release
 
 test: dev ## build and run all tests; results in build/test-report.tsv
