@@ -104,6 +104,9 @@ static tt_tensor *pair_loss(tti_pair_loss kind, tt_tensor *a, tt_tensor *b, doub
 
     if (!tti_loss_given(pair_ops[kind].name, a, b))
         return NULL;
+    if (!tti_same_shape(a, b))
+        tt_warn("broadcast", "%s: the input has shape %s and the target %s: is that meant?",
+                pair_ops[kind].name, TTI_SHAPE_OF(a), TTI_SHAPE_OF(b));
     if (reduction != TT_REDUCTION_NONE && a->dtype == b->dtype && tti_same_shape(a, b) &&
         tt_dtype_is_floating((tt_dtype)a->dtype) && a->storage != NULL && b->storage != NULL &&
         tti_kernels_of(a)->nn->pair_loss != NULL)
