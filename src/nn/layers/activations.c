@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activations and Dropout as modules. */
 #include <stdio.h>
+#include <string.h>
 
 #include "nn/layers/layer.h"
 
@@ -97,19 +98,31 @@ static int describe_tanh(const tt_module *m, char *text, size_t size)
     return snprintf(text, size, "approximate='tanh'");
 }
 
+/* A number that shows that it is not an integer: 1.0, 0.5, 1e-05. */
+static int add_number(char *text, size_t size, const char *name, double v)
+{
+    char digits[32];
+
+    snprintf(digits, sizeof digits, "%g", v);
+    return snprintf(text, size, "%s=%s%s", name, digits,
+                    strpbrk(digits, ".en") == NULL ? ".0" : "");
+}
+
 static int describe_alpha(const tt_module *m, char *text, size_t size)
 {
-    return snprintf(text, size, "alpha=%g", data(m)->a);
+    return add_number(text, size, "alpha", data(m)->a);
 }
 
 static int describe_slope(const tt_module *m, char *text, size_t size)
 {
-    return snprintf(text, size, "negative_slope=%g", data(m)->a);
+    return add_number(text, size, "negative_slope", data(m)->a);
 }
 
 static int describe_softplus(const tt_module *m, char *text, size_t size)
 {
-    return snprintf(text, size, "beta=%g, threshold=%g", data(m)->a, data(m)->b);
+    int n = add_number(text, size, "beta", data(m)->a);
+
+    return n + add_number(text + n, size - (size_t)n, ", threshold", data(m)->b);
 }
 
 static int describe_dim(const tt_module *m, char *text, size_t size)

@@ -57,6 +57,16 @@ tt_module *tt_linear_new(int64_t in, int64_t out, const tt_linear_options *opt)
 
 /* ---- bilinear ---------------------------------------------------------------------------- */
 
+static bool alike_but_last(tt_shape a, tt_shape b)
+{
+    if (a.n_dims < 1 || a.n_dims != b.n_dims)
+        return false;
+    for (int i = 0; i < a.n_dims - 1; i++)
+        if (a.dims[i] != b.dims[i])
+            return false;
+    return true;
+}
+
 /* x1 A gives [N, out, in2]; times x2, summed over in2. */
 static tt_tensor *bilinear(tt_module *m, tt_tensor *x1, tt_tensor *x2)
 {
@@ -69,11 +79,13 @@ static tt_tensor *bilinear(tt_module *m, tt_tensor *x1, tt_tensor *x2)
         return NULL;
     }
     s = tt_tensor_shape(x1);
-    if (s.n_dims < 1 || x2->n_dims != s.n_dims)
+    if (!alike_but_last(s, tt_tensor_shape(x2)) || s.dims[s.n_dims - 1] != l->in ||
+        tt_tensor_size(x2, -1) != l->in2)
         return TT_FAIL_NULL(TT_ERR_INVALID,
-                            "Bilinear: expected inputs alike but for the last "
-                            "dimension, got %s and %s",
-                            TTI_SHAPE_OF(x1), TTI_SHAPE_OF(x2));
+                            "Bilinear: expected inputs [..., %lld] and [..., %lld] alike but for "
+                            "the last dimension, got %s and %s",
+                            (long long)l->in, (long long)l->in2, TTI_SHAPE_OF(x1),
+                            TTI_SHAPE_OF(x2));
     w = tt_reshape(tt_permute(w, (const int[]){ 1, 0, 2 }, 3), TT_SHAPE(l->in, l->out * l->in2));
     y = tt_matmul(tt_reshape(x1, TT_SHAPE(-1, l->in)), w);
     y = tt_mul(tt_reshape(y, TT_SHAPE(-1, l->out, l->in2)),

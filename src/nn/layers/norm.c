@@ -34,14 +34,24 @@ static tt_tensor *group_norm_forward(tt_module *m, tt_tensor *x)
                          data(m)->eps);
 }
 
+/* "(2, 3)", and "(4,)" for one dimension. */
+static int add_shape(char *text, size_t size, tt_shape shape)
+{
+    int n = snprintf(text, size, "(");
+
+    for (int i = 0; i < shape.n_dims; i++)
+        n += snprintf(text + n, size - (size_t)n, i == 0 ? "%lld" : ", %lld",
+                      (long long)shape.dims[i]);
+    return n + snprintf(text + n, size - (size_t)n, shape.n_dims == 1 ? ",)" : ")");
+}
+
 static int describe(const tt_module *m, char *text, size_t size)
 {
     const norm *d = data(m);
-    char shape[TTI_SHAPE_TEXT];
+    int n = add_shape(text, size, d->shape);
 
-    return snprintf(text, size, "%s, eps=%g, elementwise_affine=%s",
-                    tti_shape_text(d->shape.dims, d->shape.n_dims, shape, sizeof shape), d->eps,
-                    d->no_affine ? "False" : "True");
+    return n + snprintf(text + n, size - (size_t)n, ", eps=%g, elementwise_affine=%s", d->eps,
+                        d->no_affine ? "False" : "True");
 }
 
 static int describe_group(const tt_module *m, char *text, size_t size)

@@ -44,14 +44,45 @@ static tt_tensor *adaptive_max_forward(tt_module *m, tt_tensor *x)
     return tt_adaptive_max_pool2d(x, data(m)->out[0], data(m)->out[1], NULL);
 }
 
-static int describe(const tt_module *m, char *text, size_t size)
+/* "name=3" for a square, "name=(3, 5)" otherwise, and "name=(3,)" with `tuple`. */
+static int add_size(char *text, size_t size, const char *name, const int64_t *v, bool tuple)
+{
+    if (tuple)
+        return snprintf(text, size, "%s=(%lld,)", name, (long long)v[0]);
+    if (v[0] == v[1])
+        return snprintf(text, size, "%s=%lld", name, (long long)v[0]);
+    return snprintf(text, size, "%s=(%lld, %lld)", name, (long long)v[0], (long long)v[1]);
+}
+
+static int describe_sizes(const tt_module *m, char *text, size_t size, bool tuple)
 {
     const tt_pool_options *o = &data(m)->opt;
+    int n = add_size(text, size, "kernel_size", o->kernel, tuple);
 
-    return snprintf(text, size,
-                    "kernel_size=(%lld, %lld), stride=(%lld, %lld), padding=(%lld, %lld)",
-                    (long long)o->kernel[0], (long long)o->kernel[1], (long long)o->stride[0],
-                    (long long)o->stride[1], (long long)o->padding[0], (long long)o->padding[1]);
+    n += add_size(text + n, size - (size_t)n, ", stride", o->stride, tuple);
+    return n + add_size(text + n, size - (size_t)n, ", padding", o->padding, tuple);
+}
+
+static int describe_max(const tt_module *m, char *text, size_t size)
+{
+    const tt_pool_options *o = &data(m)->opt;
+    int64_t dilation[2] = { o->dilation[0] != 0 ? o->dilation[0] : 1,
+                            o->dilation[1] != 0 ? o->dilation[1] : 1 };
+    int n = describe_sizes(m, text, size, false);
+
+    n += add_size(text + n, size - (size_t)n, ", dilation", dilation, false);
+    return n +
+           snprintf(text + n, size - (size_t)n, ", ceil_mode=%s", o->ceil_mode ? "True" : "False");
+}
+
+static int describe_avg1d(const tt_module *m, char *text, size_t size)
+{
+    return describe_sizes(m, text, size, true);
+}
+
+static int describe_avg2d(const tt_module *m, char *text, size_t size)
+{
+    return describe_sizes(m, text, size, false);
 }
 
 static int describe_adaptive(const tt_module *m, char *text, size_t size)
@@ -60,18 +91,22 @@ static int describe_adaptive(const tt_module *m, char *text, size_t size)
                     (long long)data(m)->out[1]);
 }
 
-static const tt_module_class max1d_class = {
-    .name = "MaxPool1d", .data_size = sizeof(pool), .forward = max1d_forward, .describe = describe
-};
-static const tt_module_class max2d_class = {
-    .name = "MaxPool2d", .data_size = sizeof(pool), .forward = max2d_forward, .describe = describe
-};
-static const tt_module_class avg1d_class = {
-    .name = "AvgPool1d", .data_size = sizeof(pool), .forward = avg1d_forward, .describe = describe
-};
-static const tt_module_class avg2d_class = {
-    .name = "AvgPool2d", .data_size = sizeof(pool), .forward = avg2d_forward, .describe = describe
-};
+static const tt_module_class max1d_class = { .name = "MaxPool1d",
+                                             .data_size = sizeof(pool),
+                                             .forward = max1d_forward,
+                                             .describe = describe_max };
+static const tt_module_class max2d_class = { .name = "MaxPool2d",
+                                             .data_size = sizeof(pool),
+                                             .forward = max2d_forward,
+                                             .describe = describe_max };
+static const tt_module_class avg1d_class = { .name = "AvgPool1d",
+                                             .data_size = sizeof(pool),
+                                             .forward = avg1d_forward,
+                                             .describe = describe_avg1d };
+static const tt_module_class avg2d_class = { .name = "AvgPool2d",
+                                             .data_size = sizeof(pool),
+                                             .forward = avg2d_forward,
+                                             .describe = describe_avg2d };
 static const tt_module_class adaptive_avg_class = { .name = "AdaptiveAvgPool2d",
                                                     .data_size = sizeof(pool),
                                                     .forward = adaptive_avg_forward,
@@ -158,7 +193,15 @@ static tt_tensor *flatten_forward(tt_module *m, tt_tensor *x)
     return tt_flatten(x, 1, -1);
 }
 
-static const tt_module_class flatten_class = { .name = "Flatten", .forward = flatten_forward };
+static int describe_flatten(const tt_module *m, char *text, size_t size)
+{
+    (void)m;
+    return snprintf(text, size, "start_dim=1, end_dim=-1");
+}
+
+static const tt_module_class flatten_class = { .name = "Flatten",
+                                               .forward = flatten_forward,
+                                               .describe = describe_flatten };
 
 tt_module *tt_flatten_new(void)
 {

@@ -139,22 +139,12 @@ static tt_value *call(tt_module *m, const tt_value *v)
     return y != NULL ? tt_value_tensor_new(y) : NULL;
 }
 
-static int describe_block(const tt_module *m, char *text, size_t size)
-{
-    const block *b = m->data;
-
-    return b->norm_first ? snprintf(text, size, "norm_first=True") : 0;
-}
-
-static const tt_module_class encoder_layer_class = { .name = "TransformerEncoderLayer",
-                                                     .data_size = sizeof(block),
-                                                     .forward = forward,
-                                                     .call = call,
-                                                     .describe = describe_block };
+static const tt_module_class encoder_layer_class = {
+    .name = "TransformerEncoderLayer", .data_size = sizeof(block), .forward = forward, .call = call
+};
 static const tt_module_class decoder_layer_class = { .name = "TransformerDecoderLayer",
                                                      .data_size = sizeof(block),
-                                                     .call = call,
-                                                     .describe = describe_block };
+                                                     .call = call };
 static const tt_module_class encoder_class = { .name = "TransformerEncoder",
                                                .forward = forward,
                                                .call = call };
