@@ -67,13 +67,16 @@ void tti_mfree(void *p)
 tt_status tti_vec_reserve(void **items_p, size_t *cap, size_t n, size_t size)
 {
     size_t wanted = *cap != 0 ? *cap : 8;
+    size_t bytes;
     void *items;
 
     if (n <= *cap)
         return TT_OK;
-    while (wanted < n)
+    while (wanted < n && wanted <= SIZE_MAX / 2)
         wanted *= 2;
-    items = tti_realloc(*items_p, wanted * size);
+    if (wanted < n || __builtin_mul_overflow(wanted, size, &bytes))
+        return TT_FAIL(TT_ERR_NOMEM, "out of memory: %zu items of %zu bytes wanted", n, size);
+    items = tti_realloc(*items_p, bytes);
     if (items == NULL)
         return TT_ERR_NOMEM;
     *items_p = items;
