@@ -79,10 +79,12 @@ tt_tensor *tti_empty(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device 
     return tti_scope_add(t);
 }
 
-/* Elements that the strides reach beyond the first: what the storage must hold, less one. */
-static tt_status span_of(const int64_t *dims, const int64_t *strides, int n_dims, int64_t *span_p)
+/* The bytes that the storage must hold: up to the last element that the strides reach. */
+static tt_status bytes_of(const int64_t *dims, const int64_t *strides, int n_dims, tt_dtype dtype,
+                          size_t *bytes_p)
 {
-    int64_t span = 0;
+    int64_t span = 1, bytes;
+    bool none = false;
 
     for (int i = 0; i < n_dims; i++) {
         int64_t step;
@@ -90,32 +92,35 @@ static tt_status span_of(const int64_t *dims, const int64_t *strides, int n_dims
         if (strides[i] < 0)
             return TT_FAIL(TT_ERR_INVALID, "tensor: stride %lld of dimension %d is negative",
                            (long long)strides[i], i);
-        if (dims[i] == 0)
+        if (dims[i] == 0) {
+            none = true;
             continue;
+        }
         if (__builtin_mul_overflow(dims[i] - 1, strides[i], &step) ||
             __builtin_add_overflow(span, step, &span))
             return TT_FAIL(TT_ERR_INVALID, "tensor: strides reach too far");
     }
-    *span_p = span;
+    if (__builtin_mul_overflow(span, (int64_t)tt_dtype_size(dtype), &bytes))
+        return TT_FAIL(TT_ERR_INVALID, "tensor: strides reach too far");
+    *bytes_p = none ? 0 : (size_t)bytes;
     return TT_OK;
 }
 
 tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_dims,
                              tt_dtype dtype, tt_device device)
 {
-    int64_t numel, span;
+    int64_t numel;
     size_t bytes;
     tt_tensor *t;
 
     if (check_shape(dims, n_dims, dtype, &numel) != TT_OK ||
-        span_of(dims, strides, n_dims, &span) != TT_OK)
+        bytes_of(dims, strides, n_dims, dtype, &bytes) != TT_OK)
         return NULL;
     t = tensor_alloc(dims, n_dims, dtype, device);
     if (t == NULL)
         return NULL;
     memcpy(t->strides, strides, (size_t)n_dims * sizeof *strides);
     tti_update_flags(t);
-    bytes = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
     t->storage = tti_storage_new(bytes, device);
     if (t->storage == NULL) {
         tt_tensor_free(t);
@@ -213,7 +218,8 @@ tt_tensor *tt_empty_like(const tt_tensor *t)
 tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype dtype,
                    tt_release_fn release, void *ctx)
 {
-    int64_t numel, span = 0;
+    int64_t numel;
+    size_t bytes;
     tt_tensor *t;
     tt_storage *s;
     int64_t row_major[TT_MAX_DIMS];
@@ -226,7 +232,7 @@ tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype 
         tti_strides_contiguous(shape.dims, shape.n_dims, row_major);
         strides = row_major;
     }
-    if (span_of(shape.dims, strides, shape.n_dims, &span) != TT_OK)
+    if (bytes_of(shape.dims, strides, shape.n_dims, dtype, &bytes) != TT_OK)
         return NULL;
     t = tensor_alloc(shape.dims, shape.n_dims, dtype, TT_CPU);
     if (t == NULL)
@@ -241,7 +247,7 @@ tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype 
     *s = (tt_storage){ .device = TT_CPU };
     atomic_init(&s->refs, 1);
     s->data = data;
-    s->bytes = numel != 0 ? (size_t)(span + 1) * tt_dtype_size(dtype) : 0;
+    s->bytes = bytes;
     t->storage = s;
     if (tti_scope_add(t) == NULL)
         return NULL;
