@@ -86,7 +86,7 @@ TT_API tt_module *tt_flatten_new(void); /* all but the first dimension */
 /* ---- normalisation ------------------------------------------------------------------------- */
 
 typedef struct tt_norm_options {
-    double eps;            /* 0: 1e-5; RMSNorm: the type's epsilon */
+    double eps;            /* 0: 1e-5; RMSNorm: float64's epsilon for it, else float32's */
     double momentum;       /* batch norm; 0: 0.1; below 0: the mean of all batches so far */
     bool no_affine;        /* no weight and bias */
     bool no_bias;          /* layer norm */

@@ -401,7 +401,7 @@ const layer_row layer_rows[] = {
     {
         .name = "rms_norm",
         .make = make_rms_norm,
-        .text = "RMSNorm((4,), eps=",
+        .text = "RMSNorm((4,), eps=None, elementwise_affine=True)",
         .in = { 2, { 3, 4 } },
         .out = { 2, { 3, 4 } },
         .bad = { 2, { 3, 5 } },

@@ -8,7 +8,7 @@
 typedef struct norm {
     tt_shape shape; /* of what is normalised together */
     int64_t groups, channels;
-    double eps;
+    double eps; /* RMSNorm: 0: of the type it computes in */
     bool no_affine;
 } norm;
 
@@ -25,7 +25,11 @@ static tt_tensor *layer_norm_forward(tt_module *m, tt_tensor *x)
 
 static tt_tensor *rms_norm_forward(tt_module *m, tt_tensor *x)
 {
-    return tt_rms_norm(x, data(m)->shape.n_dims, tt_module_param_at(m, 0), data(m)->eps);
+    double eps = data(m)->eps;
+
+    if (eps == 0)
+        eps = x != NULL && tt_tensor_dtype(x) == TT_F64 ? DBL_EPSILON : FLT_EPSILON;
+    return tt_rms_norm(x, data(m)->shape.n_dims, tt_module_param_at(m, 0), eps);
 }
 
 static tt_tensor *group_norm_forward(tt_module *m, tt_tensor *x)
@@ -50,7 +54,11 @@ static int describe(const tt_module *m, char *text, size_t size)
     const norm *d = data(m);
     int n = add_shape(text, size, d->shape);
 
-    return n + snprintf(text + n, size - (size_t)n, ", eps=%g, elementwise_affine=%s", d->eps,
+    if (d->eps == 0)
+        n += snprintf(text + n, size - (size_t)n, ", eps=None");
+    else
+        n += snprintf(text + n, size - (size_t)n, ", eps=%g", d->eps);
+    return n + snprintf(text + n, size - (size_t)n, ", elementwise_affine=%s",
                         d->no_affine ? "False" : "True");
 }
 
@@ -113,7 +121,7 @@ tt_module *tt_layer_norm_new(tt_shape last_dims, const tt_norm_options *opt)
 
 tt_module *tt_rms_norm_new(tt_shape last_dims, const tt_norm_options *opt)
 {
-    tt_norm_options o = resolve(opt, FLT_EPSILON);
+    tt_norm_options o = resolve(opt, 0);
     norm d = { .shape = last_dims, .eps = o.eps, .no_affine = o.no_affine };
 
     return norm_new(&rms_norm_class, &d, last_dims, false);

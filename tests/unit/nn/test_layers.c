@@ -159,6 +159,24 @@ TT_TEST(layers, norms_by_hand)
     tt_module_free(gn);
 }
 
+TT_TEST(layers, rms_norm_takes_the_epsilon_of_its_type)
+{
+    tt_module *m = tt_rms_norm_new(TT_SHAPE(2), NULL);
+
+    TT_REQUIRE_NOT_NULL(m);
+    TT_SCOPE {
+        tt_tensor *x = TT_FLOATS(1e-6f, 1e-6f);
+        double single = 1e-6 / sqrt(1e-12 + 1.1920928955078125e-07);
+        double twice = 1e-6 / sqrt(1e-12 + 2.220446049250313e-16);
+
+        nn_check_values(tt_module_forward(m, x), (double[]){ single, single }, 2, 1e-8);
+        TT_CHECK_OK(tt_module_to_dtype(m, TT_F64));
+        x = tt_to_dtype(tt_module_forward(m, tt_to_dtype(x, TT_F64)), TT_F32);
+        nn_check_values(x, (double[]){ twice, twice }, 2, 1e-6);
+    }
+    tt_module_free(m);
+}
+
 TT_TEST(layers, convolutions_have_the_right_shapes)
 {
     tt_module *c1 = tt_conv1d_new(2, 4, 3, &(tt_conv_layer_options){ .padding = 1 });
