@@ -174,6 +174,18 @@ static tt_status send_all(tti_run *r, const tti_node *n, tt_tensor *const *grad_
 
 /* ---- running one task ------------------------------------------------------------------------ */
 
+/* What a hook stored in place of a gradient has to be one, too. */
+static tt_status check_stored(const tt_tensor *old, const tt_tensor *g)
+{
+    if (g == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "hook: expected a gradient %s, got NULL", TTI_SHAPE_OF(old));
+    if (tti_same_shape(old, g) && old->dtype == g->dtype && tt_device_equal(old->device, g->device))
+        return TT_OK;
+    return TT_FAIL(TT_ERR_INVALID, "hook: expected a gradient %s %s, got %s %s",
+                   tt_dtype_name((tt_dtype)old->dtype), TTI_SHAPE_OF(old),
+                   tt_dtype_name((tt_dtype)g->dtype), TTI_SHAPE_OF(g));
+}
+
 static tt_status run_hooks(tt_hook *list, uint32_t out_nr, tt_tensor **slot)
 {
     tt_status st = TT_OK;
@@ -184,6 +196,8 @@ static tt_status run_hooks(tt_hook *list, uint32_t out_nr, tt_tensor **slot)
         if (h->out_nr != out_nr || atomic_load(&h->dead))
             continue;
         st = h->fn.grad(h->ctx, &g);
+        if (st == TT_OK && g != *slot)
+            st = check_stored(*slot, g);
         if (st == TT_OK && g != *slot) {
             tt_tensor_retain(g);
             tt_tensor_free(*slot);
