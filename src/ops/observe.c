@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-#define MAX_TOLD 32
+#define FEW 32 /* observers that are told of an event without an allocation */
 
 struct tt_observer {
     atomic_int refs;
@@ -77,32 +77,47 @@ void tt_observer_free(tt_observer *o)
     unref(o);
 }
 
-static int snapshot(const tt_op_event *e, tt_observer **told)
+static bool wants(const tt_observer *o, const tt_op_event *e)
 {
+    if (o->name != NULL && strcmp(o->name, e->name) != 0)
+        return false;
+    return !o->one_thread || pthread_equal(o->thread, pthread_self());
+}
+
+/* References to all observers that want the event; `few` has room for FEW. NULL: no memory. */
+static tt_observer **snapshot(const tt_op_event *e, tt_observer **few, int *n_p)
+{
+    tt_observer **told = few;
     int n = 0;
 
     pthread_mutex_lock(&mu_list);
-    for (tt_observer *o = list; o != NULL && n < MAX_TOLD; o = o->next) {
-        if (o->name != NULL && strcmp(o->name, e->name) != 0)
-            continue;
-        if (o->one_thread && !pthread_equal(o->thread, pthread_self()))
-            continue;
-        atomic_fetch_add(&o->refs, 1);
-        told[n++] = o;
-    }
+    for (tt_observer *o = list; o != NULL; o = o->next)
+        n += wants(o, e);
+    if (n > FEW)
+        told = tti_malloc((size_t)n * sizeof(tt_observer *));
+    n = 0;
+    for (tt_observer *o = list; told != NULL && o != NULL; o = o->next)
+        if (wants(o, e)) {
+            atomic_fetch_add(&o->refs, 1);
+            told[n++] = o;
+        }
     pthread_mutex_unlock(&mu_list);
-    return n;
+    *n_p = n;
+    return told;
 }
 
 static tt_status tell(const tt_op_event *e)
 {
-    tt_observer *told[MAX_TOLD];
+    tt_observer *few[FEW];
+    tt_observer **told;
     tt_status st = TT_OK;
     int n;
 
     if (inside)
         return TT_OK;
-    n = snapshot(e, told);
+    told = snapshot(e, few, &n);
+    if (told == NULL)
+        return TT_ERR_NOMEM;
     inside = true;
     for (int i = 0; i < n; i++) {
         if (st == TT_OK && !atomic_load(&told[i]->dead))
@@ -112,6 +127,8 @@ static tt_status tell(const tt_op_event *e)
         unref(told[i]);
     }
     inside = false;
+    if (told != few)
+        tti_mfree(told);
     return st;
 }
 
