@@ -129,11 +129,19 @@ static bool same_view(const tt_tensor *a, const tt_tensor *b)
     return true;
 }
 
+/* The values of x as they are now, at its place in the graph: derivatives of derivatives pass. */
 static tt_tensor *copied(const tt_tensor *x)
 {
     tt_tensor *y = tti_empty_like(x, (tt_dtype)x->dtype);
 
-    return tti_copy(y, x) == TT_OK ? y : NULL;
+    if (tti_copy(y, x) != TT_OK)
+        return NULL;
+    if (x->grad_fn != NULL && tti_wants_grad(x)) {
+        y->grad_fn = tti_node_retain(x->grad_fn);
+        y->out_nr = x->out_nr;
+        y->flags |= TTI_REQUIRES_GRAD;
+    }
+    return y;
 }
 
 tt_tensor *tti_apart(const tt_tensor *self, tt_tensor *operand)
