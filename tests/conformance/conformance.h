@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operator conformance suite: one table row per public operator, the same properties for all of
- * them, on every device there is. A new operator needs one row in the table of its family. */
+ * them, on every device there is. A new operator needs one row in the table of its family. All
+ * operators of ops.h and functional.h have one; what makes tensors (tensor.h, random.h) has none. */
 #ifndef TESTS_CONFORMANCE_CONFORMANCE_H
 #define TESTS_CONFORMANCE_CONFORMANCE_H
 

@@ -309,6 +309,21 @@ static tt_tensor *masked_select_row(tt_tensor *const *in)
     return tt_masked_select(in[0], in[1]);
 }
 
+static tt_tensor *sub_integers_row(tt_tensor *const *in)
+{
+    return tt_sub(in[0], in[1]);
+}
+
+static tt_tensor *mul_broadcast_row(tt_tensor *const *in)
+{
+    return tt_mul(in[0], in[1]);
+}
+
+static tt_tensor *where_broadcast_row(tt_tensor *const *in)
+{
+    return tt_where(in[0], in[1], in[2]);
+}
+
 static const conform_row rows[] = {
     { "add", add_row, "fNx4 fNx4", 0, 0 },
     { "sub", sub_row, "fNx4 fNx4", 0, 0 },
@@ -371,6 +386,9 @@ static const conform_row rows[] = {
     { "where", where_row, "bNx4 fNx4 fNx4", 0, 0 },
     { "masked_fill", masked_fill_row, "fNx4 bNx4", 0, 0 },
     { "masked_select", masked_select_row, "fNx4 bNx4", CONFORM_BY_VALUE, 0 },
+    { "sub.integers", sub_integers_row, "nNx4 nNx4", CONFORM_NO_GRAD, 0 },
+    { "mul.broadcast", mul_broadcast_row, "fNx1 f4", 0, 0 },
+    { "where.broadcast", where_broadcast_row, "bNx1 fNx4 f4", 0, 0 },
 };
 
 TT_TEST_TABLE(conformance_arithmetic)

@@ -61,6 +61,29 @@ static tt_tensor *adaptive_max_pool2d_row(tt_tensor *const *in)
     return tt_adaptive_max_pool2d(in[0], 2, 3, NULL);
 }
 
+static tt_tensor *conv1d_stride_row(tt_tensor *const *in)
+{
+    return tt_conv1d(in[0], in[1], in[2], &(tt_conv_options){ .stride = { 2 }, .padding = { 1 } });
+}
+
+static tt_tensor *conv2d_one_by_one_row(tt_tensor *const *in)
+{
+    return tt_conv2d(in[0], in[1], in[2], NULL);
+}
+
+static tt_tensor *max_pool2d_ceil_row(tt_tensor *const *in)
+{
+    return tt_max_pool2d(
+        in[0], &(tt_pool_options){ .kernel = { 2, 2 }, .stride = { 2, 2 }, .ceil_mode = true },
+        NULL);
+}
+
+static tt_tensor *avg_pool2d_exclude_pad_row(tt_tensor *const *in)
+{
+    return tt_avg_pool2d(
+        in[0], &(tt_pool_options){ .kernel = { 2, 2 }, .padding = { 1, 1 }, .exclude_pad = true });
+}
+
 static const conform_row rows[] = {
     { "conv1d", conv1d_row, "fNx2x6 f3x2x3 f3?", 0, 2003 },
     { "conv2d", conv2d_row, "fNx2x4x3 f2x2x3x2 f2?", 0, 257 },
@@ -72,6 +95,10 @@ static const conform_row rows[] = {
     { "avg_pool2d", avg_pool2d_row, "fNx2x4x4", 0, 997 },
     { "adaptive_avg_pool2d", adaptive_avg_pool2d_row, "fNx2x4x4", 0, 997 },
     { "adaptive_max_pool2d", adaptive_max_pool2d_row, "fNx2x4x4", 0, 997 },
+    { "conv1d.stride", conv1d_stride_row, "fNx2x6 f3x2x3 f3?", 0, 997 },
+    { "conv2d.one_by_one", conv2d_one_by_one_row, "fNx3x2x2 f2x3x1x1 f2?", 0, 997 },
+    { "max_pool2d.ceil", max_pool2d_ceil_row, "fNx2x3x5", 0, 997 },
+    { "avg_pool2d.exclude_pad", avg_pool2d_exclude_pad_row, "fNx2x3x5", 0, 997 },
 };
 
 TT_TEST_TABLE(conformance_conv_pool)

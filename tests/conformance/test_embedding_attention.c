@@ -51,6 +51,17 @@ static tt_tensor *attention_mask_row(tt_tensor *const *in)
     return tt_attention(in[0], in[1], in[2], &(tt_attention_options){ .mask = in[3] });
 }
 
+static tt_tensor *attention_bool_mask_row(tt_tensor *const *in)
+{
+    return tt_attention(in[0], in[1], in[2], &(tt_attention_options){ .mask = in[3] });
+}
+
+static tt_tensor *embedding_bag_weighted_row(tt_tensor *const *in)
+{
+    return tt_embedding_bag(in[0], in[1], NULL,
+                            &(tt_bag_options){ .mode = TT_BAG_SUM, .per_sample_weights = in[2] });
+}
+
 static const conform_row rows[] = {
     { "embedding", embedding_row, "f5x3 i5:Nx2", 0, 0 },
     { "embedding.padding", embedding_padding_row, "f5x3 i5:Nx2", 0, 0 },
@@ -61,6 +72,8 @@ static const conform_row rows[] = {
     { "attention", attention_row, "fNx2x3x4 fNx2x4x4 fNx2x4x3", 0, 503 },
     { "attention.causal", attention_causal_row, "fNx3x4 fNx3x4 fNx3x4", 0, 503 },
     { "attention.mask", attention_mask_row, "fNx3x4 fNx4x4 fNx4x3 f3x4?", 0, 503 },
+    { "attention.bool_mask", attention_bool_mask_row, "fNx3x4 fNx4x4 fNx4x3 b3x4?", 0, 503 },
+    { "embedding_bag.weighted", embedding_bag_weighted_row, "f5x3 i5:Nx4 fNx4?", 0, 0 },
 };
 
 TT_TEST_TABLE(conformance_embedding_attention)

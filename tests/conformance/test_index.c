@@ -4,6 +4,13 @@
 
 #include <tutti/testing.h>
 
+static tt_tensor *topk_indices(tt_tensor *x)
+{
+    tt_tensor *indices = NULL;
+
+    return tt_topk(x, 2, 1, true, &indices) != NULL ? indices : NULL;
+}
+
 static tt_tensor *index_select_row(tt_tensor *const *in)
 {
     return tt_index_select(in[0], 1, in[1]);
@@ -79,6 +86,31 @@ static tt_tensor *argsort_row(tt_tensor *const *in)
     return tt_argsort(in[0], 1, true);
 }
 
+static tt_tensor *index_select_first_row(tt_tensor *const *in)
+{
+    return tt_index_select(in[0], 0, in[1]);
+}
+
+static tt_tensor *gather_first_row(tt_tensor *const *in)
+{
+    return tt_gather(in[0], 0, in[1]);
+}
+
+static tt_tensor *topk_indices_row(tt_tensor *const *in)
+{
+    return topk_indices(in[0]);
+}
+
+static tt_tensor *topk_smallest_row(tt_tensor *const *in)
+{
+    return tt_topk(in[0], 3, -1, false, NULL);
+}
+
+static tt_tensor *index_add_first_row(tt_tensor *const *in)
+{
+    return tt_index_add(in[0], 0, in[1], in[2]);
+}
+
 static const conform_row rows[] = {
     { "index_select", index_select_row, "fNx4 i4:5", 0, 0 },
     { "gather", gather_row, "fNx4 i4:Nx2", 0, 0 },
@@ -95,6 +127,11 @@ static const conform_row rows[] = {
     { "sort", sort_row, "fNx4", 0, 0 },
     { "sort.first", sort_first_row, "fNx4", 0, 0 },
     { "argsort", argsort_row, "fNx4", CONFORM_NO_GRAD, 0 },
+    { "index_select.first", index_select_first_row, "f5x4 i5:N", 0, 0 },
+    { "gather.first", gather_first_row, "f5x4 i5:Nx4", 0, 0 },
+    { "topk.indices", topk_indices_row, "fNx4", CONFORM_NO_GRAD, 0 },
+    { "topk.smallest", topk_smallest_row, "fNx4", 0, 0 },
+    { "index_add.first", index_add_first_row, "f5x4 i5:N fNx4", 0, 0 },
 };
 
 TT_TEST_TABLE(conformance_index)

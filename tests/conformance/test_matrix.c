@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conformance rows: products of matrices. */
+/* Conformance rows: products of matrices. The threads of oneDNN share the sum of
+ * dot, and of the gradient of a vector in mv, so that the bits depend on how many there are. */
 #include "conformance/conformance.h"
 
 #include <tutti/testing.h>
@@ -49,6 +50,21 @@ static tt_tensor *linear_row(tt_tensor *const *in)
     return tt_linear(in[0], in[1], in[2]);
 }
 
+static tt_tensor *matmul_vector_row(tt_tensor *const *in)
+{
+    return tt_matmul(in[0], in[1]);
+}
+
+static tt_tensor *matmul_batches_row(tt_tensor *const *in)
+{
+    return tt_matmul(in[0], in[1]);
+}
+
+static tt_tensor *linear_batches_row(tt_tensor *const *in)
+{
+    return tt_linear(in[0], in[1], in[2]);
+}
+
 static const conform_row rows[] = {
     { "matmul", matmul_row, "fNx2x5 f5x4", 0, 0 },
     { "mm", mm_row, "fNx5 f5x4", 0, 0 },
@@ -59,6 +75,9 @@ static const conform_row rows[] = {
     { "addmm", addmm_row, "fNx4 fNx5 f5x4", 0, 0 },
     { "baddbmm", baddbmm_row, "fNx2x4 fNx2x5 fNx5x4", 0, 0 },
     { "linear", linear_row, "fNx5 f4x5 f4?", 0, 0 },
+    { "matmul.vector", matmul_vector_row, "fNx5x4 f4", CONFORM_THREADS_DIFFER, 0 },
+    { "matmul.batches", matmul_batches_row, "fNx1x2x5 f2x5x4", 0, 997 },
+    { "linear.batches", linear_batches_row, "fNx2x5 f4x5 f4?", 0, 0 },
 };
 
 TT_TEST_TABLE(conformance_matrix)

@@ -6,6 +6,13 @@
 
 #include <tutti/testing.h>
 
+static tt_tensor *indices_of(tt_tensor *(*fn)(tt_tensor *, int, bool, tt_tensor **), tt_tensor *x)
+{
+    tt_tensor *indices = NULL;
+
+    return fn(x, 1, false, &indices) != NULL ? indices : NULL;
+}
+
 static tt_tensor *sum_row(tt_tensor *const *in)
 {
     return tt_sum(in[0]);
@@ -171,6 +178,46 @@ static tt_tensor *cumprod_row(tt_tensor *const *in)
     return tt_cumprod(in[0], 1);
 }
 
+static tt_tensor *max_dim_indices_row(tt_tensor *const *in)
+{
+    return indices_of(tt_max_dim, in[0]);
+}
+
+static tt_tensor *min_dim_indices_row(tt_tensor *const *in)
+{
+    return indices_of(tt_min_dim, in[0]);
+}
+
+static tt_tensor *cumsum_last_row(tt_tensor *const *in)
+{
+    return tt_cumsum(in[0], -1);
+}
+
+static tt_tensor *cumprod_first_row(tt_tensor *const *in)
+{
+    return tt_cumprod(in[0], 0);
+}
+
+static tt_tensor *mean_dim_first_row(tt_tensor *const *in)
+{
+    return tt_mean_dim(in[0], 0, false);
+}
+
+static tt_tensor *amax_all_row(tt_tensor *const *in)
+{
+    return tt_amax(in[0], NULL, 0, false);
+}
+
+static tt_tensor *logsumexp_first_row(tt_tensor *const *in)
+{
+    return tt_logsumexp(in[0], 0, true);
+}
+
+static tt_tensor *var_dims_population_row(tt_tensor *const *in)
+{
+    return tt_var_dims(in[0], NULL, 0, 0, false);
+}
+
 static const conform_row rows[] = {
     { "sum", sum_row, "fNx4", 0, 0 },
     { "mean", mean_row, "fNx4", 0, 0 },
@@ -205,6 +252,14 @@ static const conform_row rows[] = {
     { "logsumexp", logsumexp_row, "fNx4", 0, 0 },
     { "cumsum", cumsum_row, "fNx4", 0, 0 },
     { "cumprod", cumprod_row, "fNx4", 0, 0 },
+    { "max_dim.indices", max_dim_indices_row, "fNx4", CONFORM_NO_GRAD, 0 },
+    { "min_dim.indices", min_dim_indices_row, "fNx4", CONFORM_NO_GRAD, 0 },
+    { "cumsum.last", cumsum_last_row, "fNx4", 0, 0 },
+    { "cumprod.first", cumprod_first_row, "fNx4", 0, 97 },
+    { "mean_dim.first", mean_dim_first_row, "fNx4", 0, 0 },
+    { "amax.all", amax_all_row, "fNx4", CONFORM_EMPTY_FAILS, 0 },
+    { "logsumexp.first", logsumexp_first_row, "fNx4", 0, 0 },
+    { "var_dims.population", var_dims_population_row, "fNx4", 0, 0 },
 };
 
 TT_TEST_TABLE(conformance_reduce)
