@@ -39,9 +39,13 @@ void *tti_malloc(size_t bytes)
 
 void *tti_calloc(size_t n, size_t size)
 {
-    void *p = tti_alloc_should_fail() ? NULL : calloc(n != 0 ? n : 1, size != 0 ? size : 1);
+    size_t bytes;
+    void *p;
 
-    return tt_likely(p != NULL) ? p : no_memory(n * size);
+    if (__builtin_mul_overflow(n, size, &bytes))
+        return no_memory(SIZE_MAX);
+    p = tti_alloc_should_fail() ? NULL : calloc(1, bytes != 0 ? bytes : 1);
+    return tt_likely(p != NULL) ? p : no_memory(bytes);
 }
 
 void *tti_realloc(void *old, size_t bytes)

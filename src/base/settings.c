@@ -11,6 +11,14 @@
 static atomic_int n_threads; /* 0: not decided yet */
 static atomic_bool deterministic;
 
+/* No more than OpenMP may start: libraries that plan for threads they do not get split sums otherwise. */
+static void tell_openmp(int n)
+{
+    int most = omp_get_thread_limit();
+
+    omp_set_num_threads(n < most ? n : most);
+}
+
 int tt_get_num_threads(void)
 {
     int n = atomic_load_explicit(&n_threads, memory_order_relaxed);
@@ -19,7 +27,7 @@ int tt_get_num_threads(void)
         return n;
     n = (int)tti_env_int(TTI_ENV_NUM_THREADS, 1, 1024, omp_get_max_threads());
     atomic_store_explicit(&n_threads, n, memory_order_relaxed);
-    omp_set_num_threads(n);
+    tell_openmp(n);
     return n;
 }
 
@@ -28,7 +36,7 @@ tt_status tt_set_num_threads(int n)
     if (n < 1 || n > 1024)
         return TT_FAIL(TT_ERR_INVALID, "threads: expected 1 to 1024, got %d", n);
     atomic_store_explicit(&n_threads, n, memory_order_relaxed);
-    omp_set_num_threads(n);
+    tell_openmp(n);
     return TT_OK;
 }
 
