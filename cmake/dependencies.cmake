@@ -6,6 +6,9 @@ find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
+pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)        # the store's server
+pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto) # proofs of the job secret
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)     # which cores a rank gets
 
 # oneDNN's own package file is not in every distribution.
 find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
@@ -23,4 +26,4 @@ get_filename_component(TUTTI_OPENBLAS_DIR "${OPENBLAS_LIBRARY}" DIRECTORY)
 add_library(tutti_deps INTERFACE)
 target_include_directories(tutti_deps SYSTEM INTERFACE ${DNNL_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR})
 target_link_libraries(tutti_deps INTERFACE ${DNNL_LIBRARY} ${OPENBLAS_LIBRARY} PkgConfig::CJSON
-                      ZLIB::ZLIB OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m)
+                      PkgConfig::UV PkgConfig::CRYPTO PkgConfig::HWLOC ZLIB::ZLIB OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m)

@@ -13,6 +13,7 @@
 
 #include "tutti/autograd.h"
 #include "tutti/base.h"
+#include "tutti/collective.h"
 #include "tutti/data.h"
 #include "tutti/device.h"
 #include "tutti/functional.h"
@@ -23,11 +24,16 @@
 #include "tutti/observe.h"
 #include "tutti/ops.h"
 #include "tutti/optim.h"
+#include "tutti/pg.h"
+#include "tutti/prof.h"
 #include "tutti/progress.h"
 #include "tutti/random.h"
+#include "tutti/rendezvous.h"
 #include "tutti/schedule.h"
 #include "tutti/sparse.h"
+#include "tutti/store.h"
 #include "tutti/tensor.h"
 #include "tutti/value.h"
+#include "tutti/work.h"
 
 #endif

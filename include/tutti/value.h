@@ -126,6 +126,15 @@ TT_API bool tt_value_equal(const tt_value *a, const tt_value *b);
 /* {"image": tensor float32 [3, 4], "label": 7}. Free with tt_text_free. */
 TT_API char *tt_value_text(const tt_value *v);
 
+/* ---- bytes --------------------------------------------------------------------------------- */
+
+/* The value as CBOR (RFC 8949; tensors, tuples and records are tagged, docs/objects.md): *data_p is freed
+ * with tt_bytes_free. FORMAT, naming the place, for a value with an opaque one inside. */
+TT_API tt_status tt_value_encode(const tt_value *v, void **data_p, size_t *size_p);
+/* Whatever the bytes are, a value or TT_ERR_FORMAT (with the offset); nested at most 512 deep. */
+TT_API tt_value *tt_value_decode(const void *data, size_t size);
+TT_API void tt_bytes_free(void *data);
+
 #ifdef __cplusplus
 }
 #endif
