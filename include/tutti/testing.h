@@ -27,17 +27,26 @@ extern "C" {
 
 typedef void (*tt_test_fn)(void *ctx);
 
+typedef enum tt_test_kind {
+    TT_TEST_KIND_PLAIN,   /* one process */
+    TT_TEST_KIND_RANKS,   /* fresh processes */
+    TT_TEST_KIND_THREADS, /* threads of one process */
+    TT_TEST_KIND_KEPT     /* processes that live for all tests of their suite */
+} tt_test_kind;
+
 /* One test. `suite` and `name` identify it in reports; no two tests may share both. */
 typedef struct tt_test {
     const char *suite;
     const char *name;
     tt_test_fn fn;
     void *ctx;        /* passed to fn */
-    double limit;     /* seconds until it is killed; 0: 60, more under a sanitizer */
-    int slots;        /* how many of the --jobs it uses up; 0: 1 */
+    double limit;     /* seconds until it is killed; 0: the default, see docs/testing.md */
+    int slots;        /* how many of the --jobs it uses up; 0: 1, or one per rank */
     bool hidden;      /* runs only with --hidden: it fails, hangs or crashes on purpose */
     const char *file; /* where it is defined, if known */
     int line;
+    tt_test_kind kind;
+    int ranks;            /* of kinds other than plain; 0: TUTTI_TEST_RANKS, else 4 */
     struct tt_test *next; /* of the harness */
 } tt_test;
 
@@ -55,6 +64,29 @@ typedef struct tt_test {
 /* As TT_TEST_LIMIT for tests that misbehave on purpose; see tt_test.hidden. */
 #define TT_TEST_HIDDEN(suite, name, seconds) \
     TT_TEST_DEFINE(suite##_T_##name, #suite, #name, seconds, true)
+
+/* Tests of several ranks: the body runs once per rank. RANKS: every rank is a fresh process, started
+ * for this test. THREADS: every rank is a thread. KEPT: every rank is a process that runs all tests of
+ * the suite that are KEPT, one after the other. The first rank that fails or skips ends the others. */
+#define TT_TEST_RANKS(n, suite, name) TT_TEST_RANKS_LIMIT(n, suite, name, 0)
+#define TT_TEST_RANKS_LIMIT(n, suite, name, seconds) \
+    TT_TEST_WORLD(RANKS, n, suite##_T_##name, #suite, #name, seconds, false)
+#define TT_TEST_RANKS_NAMED(n, word, suite, name) \
+    TT_TEST_WORLD(RANKS, n, word, suite, name, 0, false)
+#define TT_TEST_RANKS_HIDDEN(n, suite, name, seconds) \
+    TT_TEST_WORLD(RANKS, n, suite##_T_##name, #suite, #name, seconds, true)
+#define TT_TEST_THREADS(n, suite, name) TT_TEST_THREADS_LIMIT(n, suite, name, 0)
+#define TT_TEST_THREADS_LIMIT(n, suite, name, seconds) \
+    TT_TEST_WORLD(THREADS, n, suite##_T_##name, #suite, #name, seconds, false)
+#define TT_TEST_THREADS_NAMED(n, word, suite, name) \
+    TT_TEST_WORLD(THREADS, n, word, suite, name, 0, false)
+#define TT_TEST_THREADS_HIDDEN(n, suite, name, seconds) \
+    TT_TEST_WORLD(THREADS, n, suite##_T_##name, #suite, #name, seconds, true)
+#define TT_TEST_KEPT(n, suite, name) \
+    TT_TEST_WORLD(KEPT, n, suite##_T_##name, #suite, #name, 0, false)
+#define TT_TEST_KEPT_NAMED(n, word, suite, name) TT_TEST_WORLD(KEPT, n, word, suite, name, 0, false)
+#define TT_TEST_KEPT_HIDDEN(n, suite, name, seconds) \
+    TT_TEST_WORLD(KEPT, n, suite##_T_##name, #suite, #name, seconds, true)
 
 /* TT_TEST_TABLE(suite) { body }: the body runs once at the start of tt_test_main, before tests are
  * selected, and adds tests whose names are known only then: one per row of a table, one per file.
@@ -182,6 +214,40 @@ TT_API uint64_t tt_test_seed(void);
  * has ended, however it ended. NULL, and the test fails, when it cannot be made. */
 TT_API const char *tt_test_tmpdir(void);
 
+/* The limit of tests whose name is, or ends with a dot and, `name`, which must stay valid. Only tests of
+ * several ranks without a limit of their own have one by name. Call it from a constructor. */
+TT_API void tt_test_set_limit(const char *name, double seconds);
+/* The limit that a test of several ranks with this name has: one set by name, else 500 seconds under a
+ * sanitizer, else TUTTI_TEST_LIMIT, else 300. */
+TT_API double tt_test_limit_for(const char *id);
+
+/* ---- Inside tests of several ranks ----------------------------------------------------------- */
+
+enum { TT_TEST_ANY_RANK = -1 };
+
+/* This rank and the number of ranks. A test that is no test of ranks is rank 0 of 1. */
+TT_API int tt_test_rank(void);
+TT_API int tt_test_size(void);
+/* The process of a rank. */
+TT_API long tt_test_rank_pid(int rank);
+
+/* Returns when all ranks have called it, or ends the body when another rank has failed. It uses
+ * nothing of the library under test. */
+TT_API void tt_test_barrier(void);
+/* The same through files below tt_test_tmpdir(), for `count` ranks (0: all): TT_ERR_TIMEOUT, naming
+ * the ranks that are missing, after `timeout_ms` (0: 10 seconds). */
+TT_API tt_status tt_test_file_barrier(int count, int timeout_ms);
+
+/* Says before it happens that `rank`, a process, will end with this exit code or, negative, by this
+ * signal: the test then fails if it ends otherwise. TT_TEST_ANY_RANK: every rank may end so. */
+TT_API void tt_test_expect_exit(int rank, int status);
+/* However `rank` (TT_TEST_ANY_RANK: every one) ends, it is right. Its failed checks still count. */
+TT_API void tt_test_ignore_exit(int rank);
+
+/* While the body of this rank runs, the failure of another rank that is a thread calls fn(ctx), on
+ * that thread: the place to wake what waits for the one that failed. At most 8 per rank. */
+TT_API void tt_test_at_failure(void (*fn)(void *ctx), void *ctx);
+
 /* Calls fn(ctx) again and again, while its first, then its second, then its third allocation fails,
  * until it makes no more. Checks that fn then succeeds and that before it returned TT_ERR_NOMEM (or
  * TT_OK, if it can do without); fn has to free what it made. Only allocations of the library on the
@@ -227,14 +293,20 @@ typedef struct tt_test_table {
     (TT_TEST_INTEGER(a), TT_TEST_INTEGER(b), \
      tt_test_check_int(TT_TEST_HERE, expr, (long long)(a), op, (long long)(b)))
 
-#define TT_TEST_DEFINE(id, suite_str, name_str, seconds, is_hidden)                \
-    static void id(void *tt_test_ctx);                                             \
-    __attribute__((constructor)) static void id##_register(void)                   \
-    {                                                                              \
-        static tt_test test = { suite_str, name_str,  id,       NULL,     seconds, \
-                                0,         is_hidden, __FILE__, __LINE__, NULL };  \
-        tt_test_register(&test);                                                   \
-    }                                                                              \
+#define TT_TEST_DEFINE(id, suite_str, name_str, seconds, is_hidden) \
+    TT_TEST_WORLD(PLAIN, 0, id, suite_str, name_str, seconds, is_hidden)
+
+#define TT_TEST_WORLD(kind_word, n_ranks, id, suite_str, name_str, seconds, is_hidden) \
+    static void id(void *tt_test_ctx);                                                 \
+    __attribute__((constructor)) static void id##_register(void)                       \
+    {                                                                                  \
+        static tt_test test = {                                                        \
+            suite_str, name_str,  id,       NULL,     seconds,                         \
+            0,         is_hidden, __FILE__, __LINE__, TT_TEST_KIND_##kind_word,        \
+            n_ranks,   NULL                                                            \
+        };                                                                             \
+        tt_test_register(&test);                                                       \
+    }                                                                                  \
     static void id(void *tt_test_ctx __attribute__((unused)))
 
 TT_API void tt_test_register(tt_test *test);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a test function in this process: early ends, notes, the seed, the search for leaks. */
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "testing/testing.h"
+#include "testing/world.h"
 
 enum { MAX_LEAK_HOOKS = 16 };
 
@@ -22,10 +22,13 @@ static int n_leak_hooks;
 
 static struct {
     bool forked;
-    pthread_t thread; /* the one that runs the test function */
-    jmp_buf stop;
     uint64_t seed;
+    double limit;
 } body;
+
+/* Where the body on this thread returns to when it is ended early; NULL: it runs none, or the process
+ * may be ended. */
+static _Thread_local jmp_buf *my_stop;
 
 /* Present only in sanitized and in coverage builds. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
@@ -41,8 +44,7 @@ void tt_test_at_leak_check(void (*fn)(void *ctx), void *ctx)
 
 /* Ends the process without the handlers of exit(): they belong to the runner this was forked from,
  * and those of other libraries may wait for threads that do not exist here. */
-static void leave(int code) __attribute__((noreturn));
-static void leave(int code)
+void tti_test_leave(int code)
 {
     fflush(NULL);
     if (__gcov_dump != NULL)
@@ -56,49 +58,54 @@ static int exit_code(void)
 }
 
 /* Ends the test with this code from anywhere. A thread other than the test's cannot unwind the test
- * function; unforked it can only end the whole program. */
-static void end_with(int code) __attribute__((noreturn));
-static void end_with(int code)
+ * function; it can only end the whole process. */
+void tti_test_end_body(int code)
 {
-    if (tti_test_current != NULL)
-        atomic_store(&tti_test_current->finished, true);
-    if (tti_test_current == NULL || body.forked || !pthread_equal(pthread_self(), body.thread))
-        leave(code);
-    longjmp(body.stop, code == 0 ? -1 : code);
+    tti_test_record *r = tti_test_here();
+
+    if (r != NULL)
+        atomic_store(&r->finished, true);
+    if (my_stop == NULL)
+        tti_test_leave(code);
+    longjmp(*my_stop, code == 0 ? -1 : code);
 }
 
 void tt_test_stop(void)
 {
-    end_with(exit_code());
+    tti_test_end_body(exit_code());
 }
 
 void tt_test_note(const char *format, ...)
 {
+    tti_test_record *r = tti_test_here();
     va_list args;
 
-    if (tti_test_current == NULL)
+    if (r == NULL)
         return;
     va_start(args, format);
-    vsnprintf(tti_test_current->note, sizeof tti_test_current->note, format, args);
+    vsnprintf(r->note, sizeof r->note, format, args);
     va_end(args);
 }
 
 void tt_test_skip(int code, const char *format, ...)
 {
+    tti_test_record *r = tti_test_here();
     va_list args;
 
-    if (tti_test_current != NULL && format != NULL) {
+    if (r != NULL && format != NULL) {
         va_start(args, format);
-        vsnprintf(tti_test_current->note, sizeof tti_test_current->note, format, args);
+        vsnprintf(r->note, sizeof r->note, format, args);
         va_end(args);
     }
-    end_with(code);
+    tti_test_end_body(code);
 }
 
 uint64_t tt_test_seed(void)
 {
-    if (tti_test_current != NULL)
-        atomic_store(&tti_test_current->seed_used, true);
+    tti_test_record *r = tti_test_here();
+
+    if (r != NULL)
+        atomic_store(&r->seed_used, true);
     return body.seed;
 }
 
@@ -110,27 +117,51 @@ static void search_leaks(const tt_test *t)
         tt_test_fail(t->file != NULL ? t->file : t->suite, t->line, "memory leaked");
 }
 
-int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, bool forked)
+int tti_test_guarded(const tt_test *t)
+{
+    jmp_buf stop;
+    int code = setjmp(stop);
+
+    if (code == 0) {
+        my_stop = &stop;
+        t->fn(t->ctx);
+        code = exit_code();
+    }
+    my_stop = NULL;
+    atomic_store(&tti_test_here()->finished, true);
+    return code == -1 ? TT_TEST_EXIT_PASS : code;
+}
+
+/* A test of several ranks is led here; the ranks run its function. */
+static int run_here(const tt_test *t)
+{
+    if (tti_world_wanted(t))
+        return tti_world_lead(t, body.seed, body.limit);
+    if (!body.forked)
+        return tti_test_guarded(t);
+    t->fn(t->ctx);
+    return exit_code();
+}
+
+int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, double limit,
+                  bool forked)
 {
     int code;
 
     tti_test_current = record;
     body.forked = forked;
-    body.thread = pthread_self();
     body.seed = seed;
+    body.limit = limit;
 
-    code = setjmp(body.stop);
-    if (code == 0) {
-        t->fn(t->ctx);
-        if (exit_code() == TT_TEST_EXIT_PASS)
-            search_leaks(t);
+    code = run_here(t);
+    tti_world_end_body(code);
+    if (code == TT_TEST_EXIT_PASS) {
+        search_leaks(t);
         code = exit_code();
     }
-    if (code == -1)
-        code = TT_TEST_EXIT_PASS;
     atomic_store(&record->finished, true);
     if (forked)
-        leave(code);
+        tti_test_leave(code);
     tti_test_current = NULL;
     return code;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "testing/testing.h"
+#include "testing/world.h"
 
 enum { MAX_PRINTED = 20 }; /* a check in a loop must not drown the first failure */
 
@@ -25,7 +26,7 @@ static const char *short_path(const char *file)
 
 static void failed(const char *file, int line, const char *format, va_list args)
 {
-    tti_test_record *r = tti_test_current;
+    tti_test_record *r = tti_test_here();
     char text[2048];
     int n;
 
@@ -39,7 +40,7 @@ static void failed(const char *file, int line, const char *format, va_list args)
         snprintf(r->first, sizeof r->first, "%.100s:%d: %.380s", short_path(file), line, text);
     fflush(stdout);
     if (n < MAX_PRINTED)
-        fprintf(stderr, "%s:%d: %s\n", short_path(file), line, text);
+        fprintf(stderr, "%s%s:%d: %s\n", tti_test_thread_words(), short_path(file), line, text);
     else if (n == MAX_PRINTED)
         fprintf(stderr, "(further failures of this test are only counted)\n");
 }
@@ -55,7 +56,9 @@ void tt_test_fail(const char *file, int line, const char *format, ...)
 
 int tt_test_failures(void)
 {
-    return tti_test_current != NULL ? atomic_load(&tti_test_current->n_failures) : 0;
+    tti_test_record *r = tti_test_here();
+
+    return r != NULL ? atomic_load(&r->n_failures) : 0;
 }
 
 bool tt_test_check(const char *file, int line, const char *expr, bool held)

@@ -17,11 +17,13 @@ bool tti_test_sanitized(void)
 
 double tti_test_limit(const tt_test *t, const tti_test_options *opt)
 {
-    double limit = t->limit > 0 ? t->limit : 60.0;
-
     if (opt->limit > 0)
         return opt->limit;
-    return tti_test_sanitized() ? 4.0 * limit : limit;
+    if (t->limit > 0)
+        return tti_test_sanitized() ? 4.0 * t->limit : t->limit;
+    if (t->kind == TT_TEST_KIND_PLAIN)
+        return tti_test_sanitized() ? 240.0 : 60.0;
+    return tt_test_limit_for(t->name);
 }
 
 static void judge_signal(tti_test_run *run, int sig)

@@ -2,8 +2,10 @@
 /* tt_test_main: options, selection, run, summary, reports. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "testing/testing.h"
+#include "testing/world.h"
 
 static void list(const tt_test *const *tests, int n_tests)
 {
@@ -81,8 +83,11 @@ int tt_test_main(int argc, char **argv)
     tti_test_options opt;
     const tt_test **tests = NULL;
     int n_tests = 0;
-    int code = tti_test_options_parse(&opt, argc, argv);
+    int code;
 
+    if (argc == 3 && strcmp(argv[1], TTI_RANK_OPTION) == 0)
+        return tti_rank_main(argv[2]);
+    code = tti_test_options_parse(&opt, argc, argv);
     if (code >= 0)
         goto out;
     code = 2;

@@ -12,6 +12,12 @@
 #include "testing/testing.h"
 
 tti_test_record *tti_test_current;
+_Thread_local tti_test_record *tti_test_mine;
+
+tti_test_record *tti_test_here(void)
+{
+    return tti_test_mine != NULL ? tti_test_mine : tti_test_current;
+}
 
 /* One row per exit code from 72 on. */
 static const char *const skip_reasons[] = {
@@ -88,7 +94,7 @@ static bool make_tmpdir(tti_test_record *r)
 
 const char *tt_test_tmpdir(void)
 {
-    tti_test_record *r = tti_test_current;
+    tti_test_record *r = tti_test_here();
     bool made;
 
     if (r == NULL)

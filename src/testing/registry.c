@@ -114,6 +114,22 @@ static bool names_are_unique(ranked *all)
     return unique;
 }
 
+static void run_tables(void)
+{
+    for (; first_table != NULL; first_table = first_table->next)
+        first_table->fn();
+}
+
+const tt_test *tti_test_find(const char *suite, const char *name)
+{
+    run_tables();
+    for (const tt_test *t = first_test; t != NULL; t = t->next) {
+        if (strcmp(t->suite, suite) == 0 && strcmp(t->name, name) == 0)
+            return t;
+    }
+    return NULL;
+}
+
 /* Tests in order of suites, inside a suite in order of definition; *tests_p is the caller's to
  * free. False after printing what is wrong. */
 bool tti_test_collect(const tti_test_options *opt, const tt_test ***tests_p, int *n_p)
@@ -122,8 +138,7 @@ bool tti_test_collect(const tti_test_options *opt, const tt_test ***tests_p, int
     ranked *all;
     int n = 0;
 
-    for (; first_table != NULL; first_table = first_table->next)
-        first_table->fn();
+    run_tables();
     all = calloc((size_t)n_tests + 1, sizeof *all);
     tests = calloc((size_t)n_tests + 1, sizeof(*tests));
     if (all == NULL || tests == NULL || out_of_memory) {

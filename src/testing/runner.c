@@ -24,6 +24,10 @@ enum { MAX_OUTPUT = 64 << 20, SHOWN_OUTPUT = 256 << 10 };
 /* Seconds a child gets to print its stacks when its time is up. */
 static const double stack_time = 0.5;
 
+/* Seconds more for a test of several ranks: whoever leads them keeps the limit and collects their
+ * stacks. */
+static const double leader_time = 8;
+
 /* A child that is running. */
 typedef struct child {
     tti_test_run *run;
@@ -33,7 +37,8 @@ typedef struct child {
     double start;
     double limit;
     int slots;
-    bool timed_out; /* and has been asked for its stacks */
+    double patience; /* more than the limit: 0, or leader_time */
+    bool timed_out;  /* and has been asked for its stacks */
     bool too_loud;
 } child;
 
@@ -77,7 +82,7 @@ static void run_child(const runner *r, const child *c, pid_t runner_pid)
     close(c->output);
     setvbuf(stdout, NULL, _IOLBF, 0); /* so that a crash loses nothing */
     tti_test_stack_install(!tti_test_sanitized());
-    _exit(tti_test_body(c->run->test, c->record, c->run->seed, true));
+    _exit(tti_test_body(c->run->test, c->record, c->run->seed, c->limit, true));
 }
 
 /* ---- In the runner ---- */
@@ -92,7 +97,7 @@ static void not_started(tti_test_run *run, const char *what)
 
 static int slots_of(const runner *r, const tt_test *t)
 {
-    int slots = t->slots > 0 ? t->slots : 1;
+    int slots = t->slots > 0 ? t->slots : tti_test_n_ranks(t);
 
     return slots < r->opt->jobs ? slots : r->opt->jobs;
 }
@@ -104,6 +109,7 @@ static void start(runner *r, tti_test_run *run)
 
     *c = (child){ .run = run, .slots = slots_of(r, run->test) };
     c->limit = tti_test_limit(run->test, r->opt);
+    c->patience = run->test->kind != TT_TEST_KIND_PLAIN ? leader_time : 0;
     c->record = tti_test_record_new();
     c->output = memfd_create("test output", MFD_CLOEXEC);
     if (c->record == NULL || c->output < 0) {
@@ -196,13 +202,13 @@ static void check_limit(child *c, double now)
 {
     struct stat st;
 
-    if (!c->timed_out && now > c->start + c->limit) {
+    if (!c->timed_out && now > c->start + c->limit + c->patience) {
         c->timed_out = true;
         tti_test_stack_request(c->pid);
     }
     if (fstat(c->output, &st) == 0 && st.st_size > MAX_OUTPUT)
         c->too_loud = true;
-    if (c->too_loud || now > c->start + c->limit + stack_time)
+    if (c->too_loud || now > c->start + c->limit + c->patience + stack_time)
         kill(-c->pid, SIGKILL);
 }
 
@@ -214,7 +220,7 @@ static int patience(const runner *r)
 
     for (int i = 0; i < r->n; i++) {
         const child *c = &r->children[i];
-        double left = c->start + c->limit + (c->timed_out ? stack_time : 0) - now;
+        double left = c->start + c->limit + c->patience + (c->timed_out ? stack_time : 0) - now;
 
         if (left < wait)
             wait = left;
@@ -330,14 +336,15 @@ int tti_test_run_inline(tti_test_run *runs, int n_runs, const tti_test_options *
         tti_test_run *run = &runs[i];
         tti_test_record *record = tti_test_record_new();
         double start_time = tti_test_now();
+        int code;
 
         if (record == NULL) {
             not_started(run, "memory");
             continue;
         }
         tti_test_console_running(run);
-        tti_test_judge(run, record, tti_test_body(run->test, record, run->seed, false) << 8, 0,
-                       false);
+        code = tti_test_body(run->test, record, run->seed, tti_test_limit(run->test, opt), false);
+        tti_test_judge(run, record, code << 8, 0, false);
         run->seconds = tti_test_now() - start_time;
         run->done = true;
         run->seed_used = atomic_load(&record->seed_used);

@@ -47,6 +47,8 @@ static void on_time_out(int sig)
 {
     (void)sig;
     print_stack("stack of thread ");
+    if (tti_test_current != NULL)
+        atomic_fetch_add(&tti_test_current->n_stacks, 1);
 }
 
 /* The handler is gone by now (SA_RESETHAND): the same signal again ends the process. */
@@ -81,21 +83,50 @@ void tti_test_stack_install(bool crashes_too)
 
 /* ---- In the runner ---- */
 
-void tti_test_stack_request(pid_t pid)
+int tti_test_stack_request(pid_t pid)
 {
     char path[64];
     const struct dirent *e;
+    int n = 0;
     DIR *dir;
 
     snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
     dir = opendir(path);
     if (dir == NULL)
-        return;
+        return 0;
     while ((e = readdir(dir)) != NULL) {
         if (isdigit((unsigned char)e->d_name[0]))
-            syscall(SYS_tgkill, pid, atoi(e->d_name), SIGQUIT);
+            n += syscall(SYS_tgkill, pid, atoi(e->d_name), SIGQUIT) == 0;
     }
     closedir(dir);
+    return n;
+}
+
+/* A process that is stopped cannot answer. */
+static bool is_stopped(pid_t pid)
+{
+    char path[64], state = '?';
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return true;
+    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    fclose(f);
+    return state == 'T' || state == 't' || state == 'Z';
+}
+
+bool tti_test_stack_collect(pid_t pid, tti_test_record *record, double seconds)
+{
+    int before = atomic_load(&record->n_stacks);
+    int n_asked = is_stopped(pid) ? 0 : tti_test_stack_request(pid);
+    double give_up = tti_test_now() + seconds;
+
+    while (atomic_load(&record->n_stacks) - before < n_asked && tti_test_now() < give_up)
+        usleep(1000);
+    return n_asked > 0 && atomic_load(&record->n_stacks) - before >= n_asked;
 }
 
 /* A frame is printed as "program(name+0x12) [0xaddress]" or "program(+0x1234) [0xaddress]"; only the
@@ -139,7 +170,8 @@ static FILE *ask_addr2line(const char *text, const char *program)
 /* What lies below the test function is the harness, the same every time. */
 static bool is_harness(const char *place)
 {
-    return strncmp(place, "tti_test_body ", 14) == 0;
+    return strncmp(place, "tti_test_body ", 14) == 0 ||
+           strncmp(place, "tti_test_guarded ", 17) == 0;
 }
 
 /* Copies `text` to `f` with frames of this program replaced by function and line. */

@@ -15,7 +15,8 @@ typedef struct tti_test_record {
     atomic_bool finished; /* the test function returned or was ended by the harness */
     atomic_bool seed_used;
     atomic_flag making_tmpdir; /* held by whoever makes it */
-    char first[512];           /* the first failure, one line */
+    atomic_int n_stacks;       /* printed on request */
+    char first[1024];          /* the first failure, one line; of several ranks: that of each */
     char note[512];            /* note, or reason of a skip */
     char tmpdir[256];          /* "" until asked for */
 } tti_test_record;
@@ -47,7 +48,7 @@ typedef struct tti_test_run {
     bool done;
     tti_test_verdict verdict;
     double seconds;
-    char note[1024];
+    char note[1280];
     char *output; /* what it printed; NULL when nothing is kept */
 } tti_test_run;
 
@@ -56,6 +57,7 @@ typedef struct tti_test_totals {
 } tti_test_totals;
 
 /* registry.c */
+const tt_test *tti_test_find(const char *suite, const char *name);
 bool tti_test_collect(const tti_test_options *opt, const tt_test ***tests_p, int *n_p);
 bool tti_test_selected(const tt_test *t, const tti_test_options *opt);
 
@@ -64,18 +66,28 @@ int tti_test_options_parse(tti_test_options *opt, int argc, char **argv);
 void tti_test_options_free(tti_test_options *opt);
 
 /* body.c: runs the test function in this process and returns its exit code. With `forked`, the
- * process may be ended inside; otherwise it always returns. */
-int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, bool forked);
+ * process may be ended inside; otherwise it always returns. `limit` matters to tests of ranks. */
+int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, double limit,
+                  bool forked);
+/* Runs it on this thread, which has set tti_test_mine, and always returns. */
+int tti_test_guarded(const tt_test *t);
+void tti_test_end_body(int code) __attribute__((noreturn));
+void tti_test_leave(int code) __attribute__((noreturn));
 
 /* stack.c. In the child: handlers that print stacks. In the runner: ask all threads of a child for
  * theirs, and replace addresses in what it printed (`text` is freed or returned). */
 void tti_test_stack_prepare(void);
 void tti_test_stack_install(bool crashes_too);
-void tti_test_stack_request(pid_t pid);
+int tti_test_stack_request(pid_t pid); /* the number of threads asked */
+/* Asks, and waits until all of them have printed: false when `seconds` pass first. */
+bool tti_test_stack_collect(pid_t pid, tti_test_record *record, double seconds);
 char *tti_test_stack_resolve(char *text);
 
-/* record.c: the record of the test that is running in this process. */
+/* record.c: the record of the test that is running in this process, and that of a rank which is a
+ * thread. tti_test_here: the one that counts on this thread; NULL outside of tests. */
 extern tti_test_record *tti_test_current;
+extern _Thread_local tti_test_record *tti_test_mine;
+tti_test_record *tti_test_here(void);
 tti_test_record *tti_test_record_new(void);
 void tti_test_record_free(tti_test_record *r);
 void tti_test_remove_tree(const char *path);
@@ -85,6 +97,9 @@ void tti_test_judge(tti_test_run *run, const tti_test_record *r, int wait_status
                     bool timed_out);
 bool tti_test_sanitized(void);
 double tti_test_limit(const tt_test *t, const tti_test_options *opt);
+
+/* How many ranks a test has; 1 for a plain one. */
+int tti_test_n_ranks(const tt_test *t);
 
 /* runner.c: runs all, forked, several at a time. Returns 0 or the signal that interrupted it. */
 int tti_test_run_forked(tti_test_run *runs, int n_runs, const tti_test_options *opt);
