@@ -36,7 +36,7 @@ typedef struct tt_prof_event {
     const tt_shape *shapes; /* of the inputs; complex tensors as pairs of reals: [..., 2] */
     int n_shapes;
     /* Of operations of a group; else -1, "" and 0. */
-    int rank;
+    int rank; /* in the group */
     uint64_t seq;
     const char *group; /* its name */
     const char *group_desc;
@@ -46,6 +46,11 @@ typedef struct tt_prof_event {
     int peer; /* root or peer, -1 if none */
     bool failed;
     bool is_collective;
+    const int *ranks; /* global ranks of the group's members, in its order; NULL: not known */
+    int n_ranks;
+    const int64_t *in_splits, *out_splits; /* elements per rank where they differ */
+    int n_in_splits, n_out_splits;
+    int world_size; /* how many global ranks there are; 0: not known */
 } tt_prof_event;
 
 TT_API tt_prof *tt_prof_start(const tt_prof_options *opt);
@@ -65,6 +70,12 @@ TT_API void tt_prof_end(void);
 TT_API tt_status tt_prof_export(const tt_prof *p, const char *path);
 /* name, calls, total, mean, share of time, most expensive first. Free with tt_text_free. */
 TT_API char *tt_prof_table(const tt_prof *p);
+
+/* Reads the flight recorder dumps in `dir` (TUTTI_FLIGHT_DIR of a job) and says, a sentence per line, which
+ * rank of which group keeps the others waiting, and why; with `json` a list of objects instead. *n_found_p
+ * (may be NULL): how many culprits; 0 when all is well. Free with tt_text_free. NULL when there are no
+ * dumps, or one of them is damaged. */
+TT_API char *tt_flight_explain(const char *dir, bool json, int *n_found_p);
 
 #ifdef __cplusplus
 }

@@ -41,8 +41,12 @@ uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec);
 void tti_recorder_started(tti_recorder *r, uint64_t ticket);
 void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st);
 
+/* After tt_pg_set_timeout. */
+void tti_recorder_set_timeout(tti_recorder *r, int timeout_ms);
+
 /* Writes TUTTI_FLIGHT_DIR/<group>.<global rank>.json, complete or not at all, once per `cause`; nothing when
- * the variable is unset. Never fails the caller; logs. `missing` (n of them) are ranks the failure blames. */
+ * the variable is unset. Never fails the caller nor touches its last error; logs. The directory is made if
+ * its parent is there. Letters of the name that files should not have become '_'. */
 void tti_recorder_dump(tti_recorder *r, const char *cause, const char *words);
 
 /* Starts, once per process, the thread that dumps all recorders at SIGUSR2 (unless the program has its own

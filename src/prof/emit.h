@@ -15,6 +15,12 @@ static inline bool tti_prof_on(void)
     return __builtin_expect(atomic_load_explicit(&tti_prof_running, memory_order_relaxed) != 0, 0);
 }
 
+/* Which rank this process is, for traces without operations of a group. The last word counts. */
+void tti_prof_set_world(int rank, int world_size, const char *backend);
+
+/* A tensor's shape as events have it: complex tensors as pairs of reals. */
+tt_shape tti_prof_shape(const tt_tensor *t);
+
 typedef struct tti_prof_mark tti_prof_mark;
 
 /* Begins an event with everything of `e` but its times; names and shapes are copied. NULL when no profile
