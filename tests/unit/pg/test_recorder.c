@@ -42,7 +42,7 @@ static uint64_t issue(tti_recorder *r, const char *op, uint64_t seq)
                                                  .out_bytes = 48,
                                                  .n_dims = 2,
                                                  .dims = { 2, 3 },
-                                                 .site = (const void *)&strtol });
+                                                 .site = __builtin_return_address(0) });
 }
 
 static void use_dir(const char *dir)
