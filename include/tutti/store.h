@@ -79,13 +79,14 @@ typedef struct tt_store_ops {
     /* Whether all keys exist, at once. */
     tt_status (*check)(void *ctx, const char *const *keys, int n, bool *present_p);
 
-    /* Optional: NULL means that the store cannot, and the call fails with TT_ERR_UNSUPPORTED. Append,
-     * multi_get and multi_set then fall back on the calls above where that is safe. */
+    /* Optional: NULL means that the store cannot, and the call fails with TT_ERR_UNSUPPORTED; but
+     * multi_get, multi_set and wait_change fall back on the calls above. */
     tt_status (*compare_set)(void *ctx, const char *key, const void *expected, size_t expected_size,
                              const void *desired, size_t desired_size, tt_blob *blob_p);
     tt_status (*append)(void *ctx, const char *key, const void *data, size_t size);
     tt_status (*remove)(void *ctx, const char *key, bool *removed_p);
-    tt_status (*count)(void *ctx, int64_t *n_p);
+    /* Of the keys that begin with `prefix`. */
+    tt_status (*count)(void *ctx, const char *prefix, int64_t *n_p);
     tt_status (*multi_get)(void *ctx, const char *const *keys, int n, int timeout_ms,
                            tt_blob *blobs);
     tt_status (*multi_set)(void *ctx, const char *const *keys, const void *const *data,

@@ -50,3 +50,21 @@ bool tt_env_row(int index, const char **name_p, const char **help_p, const char 
         *value_p = tti_env_get((tti_env)index);
     return true;
 }
+
+static const char *const foreign[] = {
+#define X(name, help) #name,
+#include "base/foreign.def"
+#undef X
+};
+
+const char *tti_foreign_name(tti_foreign var)
+{
+    return foreign[var];
+}
+
+const char *tti_foreign_get(tti_foreign var)
+{
+    const char *s = getenv(foreign[var]);
+
+    return s != NULL && s[0] != '\0' ? s : NULL;
+}

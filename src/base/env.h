@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every TUTTI_ variable is a row of env.def; nothing else calls getenv. */
+/* Every TUTTI_ variable is a row of env.def, every other a row of foreign.def; nothing else calls getenv. */
 #ifndef TTI_BASE_ENV_H
 #define TTI_BASE_ENV_H
 
@@ -18,5 +18,16 @@ const char *tti_env_get(tti_env var);
 /* Its value as a whole number in [lo, hi], or `fallback` when unset; a value that is no such
  * number is a warning and the fallback. */
 long long tti_env_int(tti_env var, long long lo, long long hi, long long fallback);
+
+/* Variables of launchers and other libraries. */
+typedef enum tti_foreign {
+#define X(name, help) TTI_FOREIGN_##name,
+#include "base/foreign.def"
+#undef X
+    TTI_FOREIGN_COUNT
+} tti_foreign;
+
+const char *tti_foreign_get(tti_foreign var); /* NULL when unset or empty */
+const char *tti_foreign_name(tti_foreign var);
 
 #endif

@@ -10,13 +10,20 @@
  * 9", when a rank has ended otherwise than with exit code 0. The key lies at the root of the store, outside
  * all prefixes of groups. */
 #define TTI_EXIT_KEY "tutti/exit/%d"
+/* The ranks for which there is such a key, as "3 7 ", so that waiting ranks look at one key instead of one per
+ * rank. Set through tti_exit_record. */
+#define TTI_EXIT_LIST "tutti/exits"
+
+tt_status tti_exit_record(tt_store *root, int global_rank, const char *words);
+
+#define TTI_IDENT_VERSION 1
 
 /* What identifies a process to others. */
 typedef struct tti_ident {
     int32_t pid;
     int32_t global_rank;
     int32_t world_size;
-    uint32_t version;       /* of the protocol: a difference is an error that says so */
+    uint32_t version;       /* TTI_IDENT_VERSION: a difference is an error that says so */
     uint64_t start_time;    /* of the process, so that a recycled pid is not taken for it */
     uint64_t pid_namespace; /* inode numbers */
     uint64_t ipc_namespace;
@@ -31,7 +38,7 @@ bool tti_ident_alive(const tti_ident *ident);
 
 typedef struct tti_meeting {
     tt_store *store; /* the group's own view */
-    tt_store *root;  /* where the exit keys are; may be NULL */
+    tt_store *root;  /* any view of the store that has the exit keys; may be NULL */
     const char *group;
     int rank, size;
     const int *global_ranks;

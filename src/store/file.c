@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store in a file: everyone keeps a table of what the log says up to some offset, and reads on from
+ * there. Readers take no lock, since whole records never change; writers lock the file, read on, cut off
+ * what a killed writer left behind, and append one record with one write. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/log.h"
+#include "store/store.h"
+
+#define MAX_FILE ((int64_t)1 << 30) /* nothing is ever compacted */
+#define LOCK_LIMIT_MS 30000
+#define MIN_READ ((size_t)64 << 10)
+
+typedef struct file {
+    char *path;
+    pthread_mutex_t mu; /* guards all below */
+    int fd;
+    pid_t pid; /* that opened fd: a forked child must not share the lock */
+    int64_t offset;
+    tti_table table;
+} file;
+
+static void nap(int64_t *ns, int64_t most)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = (long)*ns }, NULL);
+    *ns = *ns * 2 > most ? most : *ns * 2;
+}
+
+static tt_status read_at(file *f, uint8_t *p, size_t n, size_t *got_p)
+{
+    *got_p = 0;
+    while (*got_p < n) {
+        ssize_t r = pread(f->fd, p + *got_p, n - *got_p, f->offset + (int64_t)*got_p);
+
+        if (r == 0)
+            break;
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            return TT_FAIL(TT_ERR_IO, "store: file %s: read: %s", f->path, strerror(errno));
+        *got_p += (size_t)r;
+    }
+    return TT_OK;
+}
+
+static tt_status size_of(const file *f, int64_t *size_p)
+{
+    struct stat info;
+
+    if (fstat(f->fd, &info) != 0)
+        return TT_FAIL(TT_ERR_IO, "store: file %s: %s", f->path, strerror(errno));
+    if (info.st_size < f->offset)
+        return TT_FAIL(TT_ERR_FORMAT,
+                       "store: file %s was cut to %lld bytes by somebody else, %lld were read",
+                       f->path, (long long)info.st_size, (long long)f->offset);
+    *size_p = info.st_size;
+    return TT_OK;
+}
+
+/* Checks the magic number; *done_p says that it is there. */
+static tt_status skip_magic(file *f, bool *done_p)
+{
+    uint8_t magic[TTI_LOG_MAGIC_SIZE];
+    size_t got;
+
+    *done_p = true;
+    if (f->offset > 0)
+        return TT_OK;
+    TT_TRY(read_at(f, magic, sizeof magic, &got));
+    if (memcmp(magic, TTI_LOG_MAGIC, got) != 0)
+        return TT_FAIL(TT_ERR_FORMAT, "store: file %s exists and is no store", f->path);
+    *done_p = got == sizeof magic;
+    f->offset = *done_p ? TTI_LOG_MAGIC_SIZE : 0;
+    return TT_OK;
+}
+
+/* Applies all whole records that are new. */
+static tt_status read_on(file *f)
+{
+    size_t need = 0, used = 0, got = 0;
+    tt_status st = TT_OK;
+    int64_t size;
+    bool begun;
+
+    TT_TRY(size_of(f, &size));
+    TT_TRY(skip_magic(f, &begun));
+    while (begun && st == TT_OK && f->offset < size) {
+        size_t n = need > MIN_READ ? need : MIN_READ;
+        uint8_t *p;
+
+        n = (int64_t)n > size - f->offset ? (size_t)(size - f->offset) : n;
+        p = tti_malloc(n);
+        if (p == NULL)
+            return TT_ERR_NOMEM;
+        st = read_at(f, p, n, &got);
+        if (st == TT_OK)
+            st = tti_log_apply(p, got, &f->table, &used, &need);
+        f->offset += (int64_t)used; /* also of the records before a damaged one */
+        tti_mfree(p);
+        if (used == 0 && (need <= n || (int64_t)need > size - f->offset))
+            break; /* the rest is no whole record */
+    }
+    return st;
+}
+
+static tt_status lock(file *f)
+{
+    int64_t deadline = tti_deadline(LOCK_LIMIT_MS), ns = 20000;
+
+    while (flock(f->fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return TT_FAIL(TT_ERR_IO, "store: file %s: lock: %s", f->path, strerror(errno));
+        if (tti_ms_left(deadline) == 0)
+            return TT_FAIL(TT_ERR_TIMEOUT,
+                           "store: file %s: another process has held its lock for %d ms", f->path,
+                           LOCK_LIMIT_MS);
+        nap(&ns, 2000000);
+    }
+    return TT_OK;
+}
+
+static void unlock(const file *f)
+{
+    flock(f->fd, LOCK_UN);
+}
+
+/* In a forked child: a descriptor, and thus a lock, of its own. */
+static tt_status after_fork(file *f)
+{
+    char self[40];
+    int fd;
+
+    if (f->pid == getpid())
+        return TT_OK;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", f->fd);
+    fd = open(self, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        fd = open(f->path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return TT_FAIL(TT_ERR_IO, "store: file %s: open: %s", f->path, strerror(errno));
+    close(f->fd);
+    f->fd = fd;
+    f->pid = getpid();
+    return TT_OK;
+}
+
+/* New records without a lock. Bytes that another process is just replacing may look damaged: under the
+ * lock they no longer do, unless they are. */
+static tt_status refresh(file *f)
+{
+    tti_error_copy first;
+
+    TT_TRY(after_fork(f));
+    if (read_on(f) == TT_OK)
+        return TT_OK;
+    tti_error_save(&first);
+    if (first.status != TT_ERR_FORMAT) {
+        tti_error_restore(&first);
+        return first.status;
+    }
+    TT_TRY(lock(f));
+    first.status = read_on(f);
+    unlock(f);
+    if (first.status == TT_ERR_FORMAT)
+        return TT_FAIL(TT_ERR_FORMAT, "store: file %s is damaged at byte %lld", f->path,
+                       (long long)f->offset);
+    return first.status;
+}
+
+/* Locks, reads on, and cuts off the torn record of a killed writer. */
+static tt_status begin_write(file *f)
+{
+    tt_status st;
+    int64_t size;
+
+    TT_TRY(after_fork(f));
+    TT_TRY(lock(f));
+    st = read_on(f);
+    if (st == TT_ERR_FORMAT && f->offset > 0)
+        st = TT_FAIL(TT_ERR_FORMAT, "store: file %s is damaged at byte %lld", f->path,
+                     (long long)f->offset);
+    if (st == TT_OK)
+        st = size_of(f, &size);
+    if (st == TT_OK && size > f->offset && ftruncate(f->fd, f->offset) != 0)
+        st = TT_FAIL(TT_ERR_IO, "store: file %s: %s", f->path, strerror(errno));
+    if (st != TT_OK)
+        unlock(f);
+    return st;
+}
+
+/* All bytes at the end of the file, or none. */
+static tt_status write_end(file *f, const void *data, size_t n)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        ssize_t w =
+            pwrite(f->fd, (const uint8_t *)data + done, n - done, f->offset + (int64_t)done);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w < 0) {
+            int why = errno;
+
+            if (ftruncate(f->fd, f->offset) != 0)
+                why = errno;
+            return TT_FAIL(TT_ERR_IO, "store: file %s: write: %s", f->path, strerror(why));
+        }
+        done += (size_t)w;
+    }
+    return TT_OK;
+}
+
+static tt_status write_record(file *f, tti_log_op op, const char *key, const void *data,
+                              size_t size)
+{
+    const tti_entry *e = op == TTI_LOG_APPEND ? tti_table_find(&f->table, key) : NULL;
+    size_t n;
+    uint8_t *r;
+    tt_status st;
+
+    if (e != NULL && size > TT_STORE_MAX_VALUE - e->size)
+        return TT_FAIL(TT_ERR_INVALID, "store: append: key \"%.200s\": more than %zu bytes", key,
+                       TT_STORE_MAX_VALUE);
+    r = tti_log_record(op, key, data, size, &n);
+    if (r == NULL)
+        return TT_ERR_NOMEM;
+    if (f->offset + (int64_t)n > MAX_FILE)
+        st = TT_FAIL(TT_ERR_IO, "store: file %s would grow beyond %lld bytes: begin a new one",
+                     f->path, (long long)MAX_FILE);
+    else
+        st = write_end(f, r, n);
+    tti_mfree(r);
+    return st;
+}
+
+/* One change under the lock; the caller's table learns of it by reading it back. */
+static tt_status change(file *f, tti_log_op op, const char *key, const void *data, size_t size)
+{
+    tt_status st;
+
+    pthread_mutex_lock(&f->mu);
+    st = begin_write(f);
+    if (st == TT_OK) {
+        st = write_record(f, op, key, data, size);
+        unlock(f);
+    }
+    pthread_mutex_unlock(&f->mu);
+    return st;
+}
+
+static tt_status file_set(void *ctx, const char *key, const void *data, size_t size)
+{
+    return change(ctx, TTI_LOG_SET, key, data, size);
+}
+
+static tt_status file_append(void *ctx, const char *key, const void *data, size_t size)
+{
+    return change(ctx, TTI_LOG_APPEND, key, data, size);
+}
+
+static tt_status file_add(void *ctx, const char *key, int64_t delta, int64_t *value_p)
+{
+    file *f = ctx;
+    char text[24];
+    tt_status st;
+
+    pthread_mutex_lock(&f->mu);
+    st = begin_write(f);
+    if (st == TT_OK) {
+        st = tti_table_sum(&f->table, key, delta, value_p);
+        if (st == TT_OK) {
+            int size = snprintf(text, sizeof text, "%lld", (long long)*value_p);
+
+            st = write_record(f, TTI_LOG_SET, key, text, (size_t)size);
+        }
+        unlock(f);
+    }
+    pthread_mutex_unlock(&f->mu);
+    return st;
+}
+
+static tt_status file_compare_set(void *ctx, const char *key, const void *expected,
+                                  size_t expected_size, const void *desired, size_t desired_size,
+                                  tt_blob *blob_p)
+{
+    file *f = ctx;
+    tt_status st;
+
+    pthread_mutex_lock(&f->mu);
+    st = begin_write(f);
+    if (st == TT_OK) {
+        if (tti_table_matches(&f->table, key, expected, expected_size))
+            st = write_record(f, TTI_LOG_SET, key, desired, desired_size);
+        if (st == TT_OK)
+            st = read_on(f);
+        if (st == TT_OK)
+            st = tti_entry_blob(tti_table_find(&f->table, key), blob_p);
+        unlock(f);
+    }
+    pthread_mutex_unlock(&f->mu);
+    return st;
+}
+
+static tt_status file_remove(void *ctx, const char *key, bool *removed_p)
+{
+    file *f = ctx;
+    tt_status st;
+
+    pthread_mutex_lock(&f->mu);
+    st = begin_write(f);
+    if (st == TT_OK) {
+        *removed_p = tti_table_find(&f->table, key) != NULL;
+        if (*removed_p)
+            st = write_record(f, TTI_LOG_REMOVE, key, "", 0);
+        unlock(f);
+    }
+    pthread_mutex_unlock(&f->mu);
+    return st;
+}
+
+static tt_status file_multi_get(void *ctx, const char *const *keys, int n, int timeout_ms,
+                                tt_blob *blobs)
+{
+    int64_t deadline = tti_deadline(timeout_ms), ns = 50000;
+    file *f = ctx;
+
+    for (;;) {
+        bool last = tti_ms_left(deadline) == 0, there;
+        tt_status st;
+
+        pthread_mutex_lock(&f->mu);
+        st = refresh(f);
+        there = st == TT_OK && tti_table_has(&f->table, keys, n);
+        if (there && blobs != NULL)
+            st = tti_table_blobs(&f->table, keys, n, blobs);
+        else if (!there && st == TT_OK && last)
+            st = tti_table_timeout(&f->table, keys, n, timeout_ms);
+        pthread_mutex_unlock(&f->mu);
+        if (there || st != TT_OK)
+            return st;
+        nap(&ns, 5000000);
+    }
+}
+
+static tt_status file_get(void *ctx, const char *key, int timeout_ms, tt_blob *blob_p)
+{
+    return file_multi_get(ctx, &key, 1, timeout_ms, blob_p);
+}
+
+static tt_status file_wait(void *ctx, const char *const *keys, int n, int timeout_ms)
+{
+    return file_multi_get(ctx, keys, n, timeout_ms, NULL);
+}
+
+static tt_status file_check(void *ctx, const char *const *keys, int n, bool *present_p)
+{
+    file *f = ctx;
+    tt_status st;
+
+    pthread_mutex_lock(&f->mu);
+    st = refresh(f);
+    if (st == TT_OK)
+        *present_p = tti_table_has(&f->table, keys, n);
+    pthread_mutex_unlock(&f->mu);
+    return st;
+}
+
+static tt_status file_count(void *ctx, const char *prefix, int64_t *n_p)
+{
+    file *f = ctx;
+    tt_status st;
+
+    pthread_mutex_lock(&f->mu);
+    st = refresh(f);
+    if (st == TT_OK)
+        *n_p = tti_table_count(&f->table, prefix);
+    pthread_mutex_unlock(&f->mu);
+    return st;
+}
+
+static tt_status file_wait_change(void *ctx, const char *key, const void *seen, size_t seen_size,
+                                  int timeout_ms, tt_blob *blob_p)
+{
+    int64_t deadline = tti_deadline(timeout_ms), ns = 50000;
+    file *f = ctx;
+
+    for (;;) {
+        bool last = tti_ms_left(deadline) == 0, differs;
+        tt_status st;
+
+        pthread_mutex_lock(&f->mu);
+        st = refresh(f);
+        differs = st == TT_OK && tti_table_differs(&f->table, key, seen, seen_size);
+        if (differs)
+            st = tti_entry_blob(tti_table_find(&f->table, key), blob_p);
+        pthread_mutex_unlock(&f->mu);
+        if (differs || st != TT_OK)
+            return st;
+        if (last)
+            return TT_FAIL(TT_ERR_TIMEOUT, "store: key \"%.200s\" did not change within %d ms", key,
+                           timeout_ms);
+        nap(&ns, 5000000);
+    }
+}
+
+static void file_free(void *ctx)
+{
+    file *f = ctx;
+
+    if (f->fd >= 0)
+        close(f->fd);
+    tti_table_fini(&f->table);
+    pthread_mutex_destroy(&f->mu);
+    tti_mfree(f->path);
+    tti_mfree(f);
+}
+
+static const tt_store_ops file_ops = {
+    .abi = TT_STORE_ABI,
+    .name = "file",
+    .set = file_set,
+    .get = file_get,
+    .add = file_add,
+    .wait = file_wait,
+    .check = file_check,
+    .compare_set = file_compare_set,
+    .append = file_append,
+    .remove = file_remove,
+    .count = file_count,
+    .multi_get = file_multi_get,
+    .wait_change = file_wait_change,
+    .free = file_free,
+};
+
+/* Writes the magic number if nobody has yet. */
+static tt_status begin_file(file *f)
+{
+    tt_status st = TT_OK;
+
+    f->fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (f->fd < 0)
+        return TT_FAIL(TT_ERR_IO, "store: file %s: open: %s", f->path, strerror(errno));
+    f->pid = getpid();
+    TT_TRY(lock(f));
+    st = read_on(f);
+    if (st == TT_OK && f->offset == 0)
+        st = write_end(f, TTI_LOG_MAGIC, TTI_LOG_MAGIC_SIZE);
+    unlock(f);
+    return st;
+}
+
+tt_store *tt_store_file_open(const char *path)
+{
+    file *f;
+
+    if (path == NULL || path[0] == '\0')
+        return TT_FAIL_NULL(TT_ERR_INVALID, "store: file: expected a path");
+    f = tti_calloc(1, sizeof *f);
+    if (f == NULL)
+        return NULL;
+    f->fd = -1;
+    pthread_mutex_init(&f->mu, NULL);
+    f->path = tti_strdup(path);
+    if (f->path == NULL || begin_file(f) != TT_OK) {
+        file_free(f);
+        return NULL;
+    }
+    return tti_store_new(&file_ops, f);
+}
