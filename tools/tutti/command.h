@@ -28,8 +28,13 @@ typedef struct tti_command {
     bool takes_file;
     bool takes_metadata;
     int (*run)(const tti_args *args);
+    /* Instead of the above, for commands that read their words themselves. */
+    int (*run_words)(int argc, char **argv);
+    int (*print_help)(void);
 } tti_command;
 
 extern const tti_command tti_command_env, tti_command_info, tti_command_show;
+extern const tti_command tti_command_run;
+int tti_run_help(void);
 
 #endif

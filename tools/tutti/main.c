@@ -9,6 +9,7 @@
 static const tti_command *const commands[] = {
     &tti_command_env,
     &tti_command_info,
+    &tti_command_run,
     &tti_command_show,
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
@@ -34,6 +35,10 @@ static void print_help(FILE *f)
 
 static void print_command_help(const tti_command *c)
 {
+    if (c->print_help != NULL) {
+        c->print_help();
+        return;
+    }
     printf("usage: tutti %s %s\n\n%s\n", c->name, c->arguments, c->help);
     printf("  --tsv       print lines separated by tabs, a header first if there are columns\n"
            "  --json      print JSON\n"
@@ -104,7 +109,9 @@ static int main_status(int argc, char **argv)
         return c != NULL ? TTI_EXIT_OK : TTI_EXIT_USAGE;
     }
     c = find(argv[1]);
-    return c != NULL ? run(c, argc - 2, argv + 2) : TTI_EXIT_USAGE;
+    if (c == NULL)
+        return TTI_EXIT_USAGE;
+    return c->run_words != NULL ? c->run_words(argc - 2, argv + 2) : run(c, argc - 2, argv + 2);
 }
 
 int main(int argc, char **argv)
