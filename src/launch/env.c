@@ -75,7 +75,7 @@ static bool replaced(const vars *v, const char *entry)
     return false;
 }
 
-tt_status tti_rank_env(const tti_job *job, const tti_rank *r, char ***env_p)
+tt_status tti_launch_env(const tti_job *job, const tti_rank *r, char ***env_p)
 {
     vars v = { 0 };
     size_t n = 0, k = 0;

@@ -88,8 +88,8 @@ typedef struct tti_job {
 /* The path of the program; on failure *code_p is 126 or 127. */
 tt_status tti_program_find(const char *name, char **path_p, int *code_p);
 /* The environment of a rank: that of this process with our variables. One block of memory. */
-tt_status tti_rank_env(const tti_job *job, const tti_rank *r, char ***env_p);
-tt_status tti_rank_spawn(tti_job *job, tti_rank *r);
+tt_status tti_launch_env(const tti_job *job, const tti_rank *r, char ***env_p);
+tt_status tti_launch_spawn(tti_job *job, tti_rank *r);
 
 /* A small process that kills the ranks and removes the directory when the launcher is killed. */
 tt_status tti_guard_start(tti_job *job);
@@ -133,7 +133,7 @@ tt_status tti_job_write_summary(const tti_job *job, const tt_launch_result *r);
 /* "3" or "0:1,1:3" for rank `local`. */
 tt_status tti_std_map(const char *text, int local, int *flags_p);
 /* Whether "0,2" has `local`; NULL has all. */
-tt_status tti_rank_listed(const char *text, int local, bool *listed_p);
+tt_status tti_launch_listed(const char *text, int local, bool *listed_p);
 tt_status tti_prefix_make(const char *template, int rank, int local_rank, char *text, size_t size);
 
 #endif

@@ -18,6 +18,8 @@
 
 /* ---- options -------------------------------------------------------------------------------- */
 
+static tt_status check_maps(const tt_launch_options *o);
+
 static tt_status resolve(const tt_launch_options *in, tt_launch_options *o)
 {
     *o = in != NULL ? *in : (tt_launch_options){ 0 };
@@ -52,7 +54,20 @@ static tt_status resolve(const tt_launch_options *in, tt_launch_options *o)
                        "--tee and --redirects write to --log-dir, which is missing");
     if (o->log_dir != NULL && o->tee == NULL && o->redirects == NULL)
         o->tee = "3";
-    return TT_OK;
+    return check_maps(o);
+}
+
+/* The texts that every rank reads its part of. */
+static tt_status check_maps(const tt_launch_options *o)
+{
+    char prefix[64];
+    bool listed;
+    int flags;
+
+    TT_TRY(tti_std_map(o->tee, 0, &flags));
+    TT_TRY(tti_std_map(o->redirects, 0, &flags));
+    TT_TRY(tti_launch_listed(o->ranks_shown, 0, &listed));
+    return tti_prefix_make(o->line_prefix, 0, 0, prefix, sizeof prefix);
 }
 
 static tt_status read_secret(tti_job *job)
@@ -208,7 +223,7 @@ static tt_status prepare_rank(tti_job *job, tti_rank *r, int local)
     r->err = (tti_stream){ .fd = -1, .log_fd = -1, .sink = &job->err };
     TT_TRY(tti_std_map(o->tee, local, &tee));
     TT_TRY(tti_std_map(o->redirects, local, &redirects));
-    TT_TRY(tti_rank_listed(o->ranks_shown, local, &listed));
+    TT_TRY(tti_launch_listed(o->ranks_shown, local, &listed));
     TT_TRY(tti_prefix_make(o->line_prefix, r->rank, local, prefix, sizeof prefix));
     r->out.shown = listed && ((redirects & 1) == 0 || (tee & 1) != 0);
     r->err.shown = listed && ((redirects & 2) == 0 || (tee & 2) != 0);
@@ -306,7 +321,7 @@ static tt_status run_round(tti_job *job)
     TT_TRY(meet(job));
     say_cpus(job);
     for (int i = 0; i < job->n; i++) {
-        tt_status st = tti_rank_spawn(job, &job->ranks[i]);
+        tt_status st = tti_launch_spawn(job, &job->ranks[i]);
 
         if (st != TT_OK)
             return abandon(job, st);

@@ -46,7 +46,7 @@ tt_status tti_std_map(const char *text, int local, int *flags_p)
     return TT_OK;
 }
 
-tt_status tti_rank_listed(const char *text, int local, bool *listed_p)
+tt_status tti_launch_listed(const char *text, int local, bool *listed_p)
 {
     bool listed = text == NULL || *text == '\0';
     long key;

@@ -14,6 +14,7 @@
 #include "launch/jobstore.h"
 
 #define DUMP_MS 200
+#define DRAIN_MS 2000
 
 /* ---- telling the ranks ---------------------------------------------------------------------- */
 
@@ -308,14 +309,13 @@ static void turn(tti_job *job, struct pollfd *p, bool last)
     read_streams(job, p + AT_RANKS + job->n, last);
     reap_all(job, p + AT_RANKS);
     write_sinks(job);
-    if (job->phase != TTI_PHASE_RUN && tti_ms_left(job->phase_end) == 0)
+    if (!last && job->phase != TTI_PHASE_RUN && tti_ms_left(job->phase_end) == 0)
         phase_next(job);
 }
 
 tt_status tti_job_watch(tti_job *job)
 {
     struct pollfd *p = tti_calloc(AT_RANKS + 3 * (size_t)job->n, sizeof *p);
-    int killed = 0;
 
     if (p == NULL)
         return TT_ERR_NOMEM;
@@ -324,11 +324,11 @@ tt_status tti_job_watch(tti_job *job)
     while (job->n_alive > 0)
         turn(job, p, false);
     tti_job_kill_strays(job);
-    killed = job->n_signals;
-    job->phase_end = TTI_NEVER;
+    /* A reader who is slow may take his time, unless the job was told to stop. */
+    job->phase_end = job->signal != 0 ? tti_deadline(DRAIN_MS) : TTI_NEVER;
     while (output_left(job)) {
         turn(job, p, true);
-        if (job->n_signals > killed) /* told again to stop, while nobody reads what is left */
+        if (job->n_signals > 1 || (job->signal != 0 && tti_ms_left(job->phase_end) == 0))
             job->out.broken = job->err.broken = true;
     }
     tti_mfree(p);

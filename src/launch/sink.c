@@ -84,5 +84,5 @@ void tti_sink_flush(tti_sink *s)
         s->start += (size_t)done;
         s->n -= (size_t)done;
     }
-    s->start = s->n = 0;
+    s->start = s->n = 0; /* all written, or broken */
 }

@@ -38,6 +38,7 @@ static tt_status found(const char *path, char **path_p, int *code_p)
     if (access(path, X_OK) != 0)
         return TT_FAIL(TT_ERR_INVALID, "%s is not executable%s", path,
                        strstr(path, ".py") != NULL ? "; did you mean `python3 SCRIPT`?" : "");
+    *code_p = 0;
     *path_p = tti_strdup(path);
     return *path_p != NULL ? TT_OK : TT_ERR_NOMEM;
 }
@@ -164,10 +165,10 @@ static tt_status start(tti_job *job, tti_rank *r, birth *b)
     return TT_OK;
 }
 
-tt_status tti_rank_spawn(tti_job *job, tti_rank *r)
+tt_status tti_launch_spawn(tti_job *job, tti_rank *r)
 {
     birth b = { .job = job, .in = -1, .out = -1, .err = -1, .parent = getpid() };
-    tt_status st = tti_rank_env(job, r, &b.env);
+    tt_status st = tti_launch_env(job, r, &b.env);
 
     if (st == TT_OK)
         st = open_pipe(&r->out, &b.out);
