@@ -88,6 +88,23 @@ typedef struct tt_test {
 #define TT_TEST_KEPT_HIDDEN(n, suite, name, seconds) \
     TT_TEST_WORLD(KEPT, n, suite##_T_##name, #suite, #name, seconds, true)
 
+/* What all tests of several ranks in a suite have in common. */
+typedef struct tt_test_suite {
+    const char *suite;
+    const char *backend; /* of tt_test_pg(); NULL: "shm" for processes, "threads" for threads */
+    int timeout_ms;      /* of that group; 0: 60,000, and 120,000 for ranks that are kept */
+    bool keep_group;     /* do not destroy the default group at the end of a body */
+    /* In each rank that is kept, before its first test; a skip there skips every test of the suite. */
+    tt_test_fn set_up;
+    /* In each rank that is a thread: before the body, and after the group is gone. */
+    tt_test_fn thread_set_up, thread_tear_down;
+    void *ctx;
+    struct tt_test_suite *next; /* of the harness */
+} tt_test_suite;
+
+/* Call it from a constructor or TT_TEST_TABLE; `suite` must stay valid. */
+TT_API void tt_test_suite_register(tt_test_suite *suite);
+
 /* TT_TEST_TABLE(suite) { body }: the body runs once at the start of tt_test_main, before tests are
  * selected, and adds tests whose names are known only then: one per row of a table, one per file.
  * It has to be quick. Once per suite and file. */

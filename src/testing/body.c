@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a test function in this process: early ends, notes, the seed, the search for leaks. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,7 @@ static struct {
     bool forked;
     uint64_t seed;
     double limit;
+    int n_descriptors; /* before the test; -1: not counted */
 } body;
 
 /* Where the body on this thread returns to when it is ended early; NULL: it runs none, or the process
@@ -109,12 +111,57 @@ uint64_t tt_test_seed(void)
     return body.seed;
 }
 
+/* How many descriptors are open, the highest last; -1 when that cannot be known. */
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *e;
+    int n = 0;
+
+    if (dir == NULL)
+        return -1;
+    while ((e = readdir(dir)) != NULL)
+        n += e->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+/* "7 -> socket:[123]" for the descriptors above the standard ones. */
+static void list_descriptors(char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (int fd = 3; fd < 1024 && used < size; fd++) {
+        char path[32], target[128];
+        ssize_t n;
+
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        n = readlink(path, target, sizeof target - 1);
+        if (n > 0)
+            used += (size_t)snprintf(text + used, size - used, " %d -> %.*s", fd, (int)n, target);
+    }
+}
+
+static void search_descriptors(const tt_test *t)
+{
+    int n = count_descriptors();
+    char list[512];
+
+    if (body.n_descriptors < 0 || n <= body.n_descriptors)
+        return;
+    list_descriptors(list, sizeof list);
+    tt_test_fail(t->file != NULL ? t->file : t->suite, t->line, "%d descriptors leaked; open:%s",
+                 n - body.n_descriptors, list);
+}
+
 static void search_leaks(const tt_test *t)
 {
     for (int i = 0; i < n_leak_hooks; i++)
         leak_hooks[i].fn(leak_hooks[i].ctx);
     if (__lsan_do_recoverable_leak_check != NULL && __lsan_do_recoverable_leak_check() != 0)
         tt_test_fail(t->file != NULL ? t->file : t->suite, t->line, "memory leaked");
+    search_descriptors(t);
 }
 
 int tti_test_guarded(const tt_test *t)
@@ -128,8 +175,26 @@ int tti_test_guarded(const tt_test *t)
         code = exit_code();
     }
     my_stop = NULL;
+    if (tti_test_mine == NULL) /* what threads share is not theirs to put back */
+        tti_test_scopes_end();
     atomic_store(&tti_test_here()->finished, true);
     return code == -1 ? TT_TEST_EXIT_PASS : code;
+}
+
+int tti_test_kept_body(const tt_test *t, tti_test_record *record, uint64_t seed)
+{
+    int code;
+
+    tti_test_current = record;
+    body.forked = false;
+    body.seed = seed;
+    body.n_descriptors = -1; /* the group is made by the first test and stays */
+    code = tti_test_guarded(t);
+    if (code == TT_TEST_EXIT_PASS) {
+        search_leaks(t);
+        code = exit_code();
+    }
+    return code;
 }
 
 /* A test of several ranks is led here; the ranks run its function. */
@@ -152,6 +217,7 @@ int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, doub
     body.forked = forked;
     body.seed = seed;
     body.limit = limit;
+    body.n_descriptors = forked ? count_descriptors() : -1;
 
     code = run_here(t);
     tti_world_end_body(code);

@@ -37,10 +37,12 @@ static void failed(const char *file, int line, const char *format, va_list args)
     }
     n = atomic_fetch_add(&r->n_failures, 1);
     if (n == 0)
-        snprintf(r->first, sizeof r->first, "%.100s:%d: %.380s", short_path(file), line, text);
+        snprintf(r->first, sizeof r->first, "%.100s:%d: %.100s%.380s", short_path(file), line,
+                 tti_test_subtest(), text);
     fflush(stdout);
     if (n < MAX_PRINTED)
-        fprintf(stderr, "%s%s:%d: %s\n", tti_test_thread_words(), short_path(file), line, text);
+        fprintf(stderr, "%s%s:%d: %s%s\n", tti_test_thread_words(), short_path(file), line,
+                tti_test_subtest(), text);
     else if (n == MAX_PRINTED)
         fprintf(stderr, "(further failures of this test are only counted)\n");
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/env.h"
+#include "testing/kept.h"
 #include "testing/testing.h"
 #include "testing/world.h"
 
@@ -240,8 +241,11 @@ out:
 int tti_world_lead(const tt_test *t, uint64_t seed, double limit)
 {
     int fd = -1, code;
-    tti_world *w = tti_world_new(t, seed, limit, &fd);
+    tti_world *w;
 
+    if (t->kind == TT_TEST_KIND_KEPT)
+        return tti_kept_lead_alone(t, seed, limit);
+    w = tti_world_new(t, seed, limit, &fd);
     if (w == NULL)
         return TT_TEST_EXIT_FAIL;
     code = t->kind == TT_TEST_KIND_THREADS ? tti_threads_lead(t, w) : lead_processes(w, fd);

@@ -10,6 +10,7 @@
 static tt_test *first_test;
 static tt_test **last_link = &first_test;
 static tt_test_table *first_table;
+static tt_test_suite *first_suite;
 static int n_tests;
 static bool out_of_memory;
 
@@ -18,6 +19,21 @@ void tt_test_register(tt_test *test)
     *last_link = test;
     last_link = &test->next;
     n_tests++;
+}
+
+void tt_test_suite_register(tt_test_suite *suite)
+{
+    suite->next = first_suite;
+    first_suite = suite;
+}
+
+const tt_test_suite *tti_test_suite_find(const char *suite)
+{
+    const tt_test_suite *s = first_suite;
+
+    while (s != NULL && strcmp(s->suite, suite) != 0)
+        s = s->next;
+    return s;
 }
 
 void tt_test_table_register(tt_test_table *table)

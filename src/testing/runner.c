@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "testing/kept.h"
 #include "testing/testing.h"
 
 enum { MAX_OUTPUT = 64 << 20, SHOWN_OUTPUT = 256 << 10 };
@@ -32,6 +33,9 @@ static const double leader_time = 8;
 typedef struct child {
     tti_test_run *run;
     tti_test_record *record;
+    tti_test_run **batch;      /* tests whose ranks are kept: all of a suite, in one child */
+    tti_test_record **records; /* one for each */
+    int n_batch;
     pid_t pid;
     int output; /* a memory file: it cannot fill up and no one has to drain it */
     double start;
@@ -49,7 +53,8 @@ typedef struct runner {
     int slots_used;
     int signal_fd;
     sigset_t old_mask;
-    int interrupted; /* the signal, or 0 */
+    tti_test_run *end; /* of all runs */
+    int interrupted;   /* the signal, or 0 */
 } runner;
 
 double tti_test_now(void)
@@ -82,6 +87,8 @@ static void run_child(const runner *r, const child *c, pid_t runner_pid)
     close(c->output);
     setvbuf(stdout, NULL, _IOLBF, 0); /* so that a crash loses nothing */
     tti_test_stack_install(!tti_test_sanitized());
+    if (c->n_batch > 0)
+        tti_kept_lead(c->batch, c->records, c->n_batch, r->opt);
     _exit(tti_test_body(c->run->test, c->record, c->run->seed, c->limit, true));
 }
 
@@ -102,6 +109,39 @@ static int slots_of(const runner *r, const tt_test *t)
     return slots < r->opt->jobs ? slots : r->opt->jobs;
 }
 
+static void free_batch(child *c)
+{
+    for (int i = 0; i < c->n_batch; i++)
+        tti_test_record_free(c->records[i]);
+    free(c->batch);
+    free(c->records);
+}
+
+/* Tests whose ranks are kept run together with all others of their suite that have as many. */
+static bool gather_batch(runner *r, child *c, tti_test_run *run)
+{
+    c->batch = calloc((size_t)(r->end - run), sizeof *c->batch);
+    c->records = calloc((size_t)(r->end - run), sizeof *c->records);
+    if (c->batch == NULL || c->records == NULL)
+        return false;
+    c->limit = 0;
+    for (tti_test_run *other = run; other < r->end; other++) {
+        if (other->started && other != run)
+            continue;
+        if (other->test->kind != TT_TEST_KIND_KEPT ||
+            strcmp(other->test->suite, run->test->suite) != 0 ||
+            tti_test_n_ranks(other->test) != tti_test_n_ranks(run->test))
+            continue;
+        other->started = true;
+        c->records[c->n_batch] = tti_test_record_new();
+        c->batch[c->n_batch] = other;
+        if (c->records[c->n_batch++] == NULL)
+            return false;
+        c->limit += tti_test_limit(other->test, r->opt);
+    }
+    return true;
+}
+
 static void start(runner *r, tti_test_run *run)
 {
     child *c = &r->children[r->n];
@@ -110,9 +150,11 @@ static void start(runner *r, tti_test_run *run)
     *c = (child){ .run = run, .slots = slots_of(r, run->test) };
     c->limit = tti_test_limit(run->test, r->opt);
     c->patience = run->test->kind != TT_TEST_KIND_PLAIN ? leader_time : 0;
+    run->started = true;
     c->record = tti_test_record_new();
     c->output = memfd_create("test output", MFD_CLOEXEC);
-    if (c->record == NULL || c->output < 0) {
+    if (c->record == NULL || c->output < 0 ||
+        (run->test->kind == TT_TEST_KIND_KEPT && !gather_batch(r, c, run))) {
         not_started(run, "memory");
         goto fail;
     }
@@ -133,25 +175,31 @@ static void start(runner *r, tti_test_run *run)
 
 fail:
     tti_test_record_free(c->record);
+    free_batch(c);
     if (c->output >= 0)
         close(c->output);
 }
 
-static char *read_output(int fd)
+/* The output between two places; to < 0: to the end. */
+static char *read_output(int fd, off_t from, off_t to)
 {
     struct stat st;
     size_t size, skipped;
     char *text;
     ssize_t got;
 
-    if (fstat(fd, &st) != 0 || st.st_size == 0)
+    if (fstat(fd, &st) != 0)
         return NULL;
-    size = (size_t)st.st_size;
+    if (to < 0 || to > st.st_size)
+        to = st.st_size;
+    if (to <= from)
+        return NULL;
+    size = (size_t)(to - from);
     skipped = size > SHOWN_OUTPUT ? size - SHOWN_OUTPUT : 0;
     text = malloc(size - skipped + 1);
     if (text == NULL)
         return NULL;
-    got = pread(fd, text, size - skipped, (off_t)skipped);
+    got = pread(fd, text, size - skipped, from + (off_t)skipped);
     text[got > 0 ? got : 0] = '\0';
     return text;
 }
@@ -166,35 +214,70 @@ static void note_summary(tti_test_run *run)
         snprintf(run->note + used, sizeof run->note - used, "; %.*s", (int)strcspn(at, "\n"), at);
 }
 
+/* One test of a batch, from its record; one that has not ended shares the fate of the child. */
+static int finish_one_kept(const child *c, int i, int status)
+{
+    const tti_test_record *rec = c->records[i];
+    tti_test_run *run = c->batch[i];
+    bool ended = atomic_load(&rec->finished);
+
+    run->done = true;
+    run->seconds = rec->seconds;
+    run->output = read_output(c->output, rec->output_from, ended ? rec->output_to : -1);
+    if (!ended && status == 0) {
+        run->verdict = TTI_TEST_FAIL;
+        snprintf(run->note, sizeof run->note, "it was never run");
+    } else {
+        tti_test_judge(run, rec, ended ? rec->code << 8 : status, c->limit, !ended && c->timed_out);
+    }
+    run->seed_used = atomic_load(&rec->seed_used);
+    tti_test_console_result(run);
+    free(run->output);
+    run->output = NULL;
+    return run->verdict == TTI_TEST_FAIL;
+}
+
+static int finish_alone(const child *c, int status)
+{
+    tti_test_run *run = c->run;
+
+    run->seconds = tti_test_now() - c->start;
+    run->done = true;
+    run->output = read_output(c->output, 0, -1);
+    if (c->timed_out || WIFSIGNALED(status))
+        run->output = tti_test_stack_resolve(run->output);
+    tti_test_judge(run, c->record, status, c->limit, c->timed_out);
+    if (tti_test_sanitized())
+        note_summary(run);
+    if (c->too_loud)
+        snprintf(run->note, sizeof run->note, "printed more than %d MB", MAX_OUTPUT >> 20);
+    run->seed_used = atomic_load(&c->record->seed_used);
+    tti_test_console_result(run);
+    free(run->output);
+    run->output = NULL;
+    return run->verdict == TTI_TEST_FAIL;
+}
+
 /* The child is dead but not yet reaped, so its process group is still its own: whatever it left
- * running goes with it. */
-static void finish(runner *r, int i)
+ * running goes with it. Returns how many tests failed. */
+static int finish(runner *r, int i)
 {
     child c = r->children[i];
-    tti_test_run *run = c.run;
-    int status = 0;
+    int status = 0, n_failed = 0;
 
     kill(-c.pid, SIGKILL);
     while (waitpid(c.pid, &status, 0) < 0 && errno == EINTR)
         ;
-    run->seconds = tti_test_now() - c.start;
-    run->done = true;
-    run->output = read_output(c.output);
-    if (c.timed_out || WIFSIGNALED(status))
-        run->output = tti_test_stack_resolve(run->output);
-    tti_test_judge(run, c.record, status, c.limit, c.timed_out);
-    if (tti_test_sanitized())
-        note_summary(run);
-    if (c.too_loud)
-        snprintf(run->note, sizeof run->note, "printed more than %d MB", MAX_OUTPUT >> 20);
-    run->seed_used = atomic_load(&c.record->seed_used);
-    tti_test_record_free(c.record);
-    close(c.output);
     r->slots_used -= c.slots;
     r->children[i] = r->children[--r->n];
-    tti_test_console_result(run);
-    free(run->output);
-    run->output = NULL;
+    for (int k = 0; k < c.n_batch; k++)
+        n_failed += finish_one_kept(&c, k, status);
+    if (c.n_batch == 0)
+        n_failed = finish_alone(&c, status);
+    tti_test_record_free(c.record);
+    free_batch(&c);
+    close(c.output);
+    return n_failed;
 }
 
 /* When time is up a child is asked for its stacks, and killed a little later. */
@@ -257,12 +340,8 @@ static int wait_some(runner *r)
     for (int i = 0; i < r->n; i++)
         check_limit(&r->children[i], tti_test_now());
     for (int i = r->n - 1; i >= 0; i--) {
-        tti_test_run *run = r->children[i].run;
-
-        if (!is_dead(r->children[i].pid))
-            continue;
-        finish(r, i);
-        n_failed += run->verdict == TTI_TEST_FAIL;
+        if (is_dead(r->children[i].pid))
+            n_failed += finish(r, i);
     }
     return n_failed;
 }
@@ -277,6 +356,7 @@ static void abandon(runner *r)
         while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
             ;
         tti_test_record_free(c->record);
+        free_batch(c);
         close(c->output);
     }
     r->n = 0;
@@ -306,6 +386,11 @@ static void runner_close(runner *r)
     sigprocmask(SIG_SETMASK, &r->old_mask, NULL);
 }
 
+static bool fits(const runner *r, const tt_test *t)
+{
+    return r->slots_used + slots_of(r, t) <= r->opt->jobs;
+}
+
 int tti_test_run_forked(tti_test_run *runs, int n_runs, const tti_test_options *opt)
 {
     runner r;
@@ -316,10 +401,14 @@ int tti_test_run_forked(tti_test_run *runs, int n_runs, const tti_test_options *
         runner_close(&r);
         return SIGABRT;
     }
+    r.end = runs + n_runs;
     tti_test_stack_prepare();
     while (r.interrupted == 0 && !(opt->fail_fast && n_failed > 0)) {
-        while (next < n_runs && r.slots_used + slots_of(&r, runs[next].test) <= opt->jobs)
-            start(&r, &runs[next++]);
+        while (next < n_runs && (runs[next].started || fits(&r, runs[next].test))) {
+            if (!runs[next].started)
+                start(&r, &runs[next]);
+            next++;
+        }
         if (r.n == 0 && next == n_runs)
             break;
         n_failed += wait_some(&r);

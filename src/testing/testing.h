@@ -14,11 +14,14 @@ typedef struct tti_test_record {
     atomic_int n_failures;
     atomic_bool finished; /* the test function returned or was ended by the harness */
     atomic_bool seed_used;
-    atomic_flag making_tmpdir; /* held by whoever makes it */
-    atomic_int n_stacks;       /* printed on request */
-    char first[1024];          /* the first failure, one line; of several ranks: that of each */
-    char note[512];            /* note, or reason of a skip */
-    char tmpdir[256];          /* "" until asked for */
+    atomic_flag making_tmpdir;    /* held by whoever makes it */
+    atomic_int n_stacks;          /* printed on request */
+    int code;                     /* of a test whose ranks are kept: how it ended ... */
+    double seconds;               /* ... how long it took ... */
+    off_t output_from, output_to; /* ... and where its part of the output is */
+    char first[1024];             /* the first failure, one line; of several ranks: that of each */
+    char note[512];               /* note, or reason of a skip */
+    char tmpdir[256];             /* "" until asked for */
 } tti_test_record;
 
 typedef struct tti_test_options {
@@ -45,6 +48,7 @@ typedef struct tti_test_run {
     int order; /* of the test among those selected */
     uint64_t seed;
     bool seed_used;
+    bool started;
     bool done;
     tti_test_verdict verdict;
     double seconds;
@@ -57,6 +61,7 @@ typedef struct tti_test_totals {
 } tti_test_totals;
 
 /* registry.c */
+const tt_test_suite *tti_test_suite_find(const char *suite);
 const tt_test *tti_test_find(const char *suite, const char *name);
 bool tti_test_collect(const tti_test_options *opt, const tt_test ***tests_p, int *n_p);
 bool tti_test_selected(const tt_test *t, const tti_test_options *opt);
@@ -71,6 +76,8 @@ int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, doub
                   bool forked);
 /* Runs it on this thread, which has set tti_test_mine, and always returns. */
 int tti_test_guarded(const tt_test *t);
+/* The same for a rank that is kept: with a record, and a search for leaks. */
+int tti_test_kept_body(const tt_test *t, tti_test_record *record, uint64_t seed);
 void tti_test_end_body(int code) __attribute__((noreturn));
 void tti_test_leave(int code) __attribute__((noreturn));
 
@@ -100,6 +107,10 @@ double tti_test_limit(const tt_test *t, const tti_test_options *opt);
 
 /* How many ranks a test has; 1 for a plain one. */
 int tti_test_n_ranks(const tt_test *t);
+
+/* scope.c: undoes what the body of a test has left changed. */
+void tti_test_scopes_end(void);
+const char *tti_test_subtest(void); /* "a=1, b=2: " inside a sub-test, else "" */
 
 /* runner.c: runs all, forked, several at a time. Returns 0 or the signal that interrupted it. */
 int tti_test_run_forked(tti_test_run *runs, int n_runs, const tti_test_options *opt);

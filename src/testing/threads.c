@@ -81,15 +81,31 @@ static void note_end(seat *s, int code)
     pthread_mutex_unlock(&crew.lock);
 }
 
+/* The body, after what the suite wants done in each thread. */
+static void set_up_and_run(void *ctx)
+{
+    const tt_test_suite *suite = ctx;
+
+    if (suite != NULL && suite->thread_set_up != NULL)
+        suite->thread_set_up(suite->ctx);
+    crew.test->fn(crew.test->ctx);
+}
+
 static void *be_rank(void *arg)
 {
+    const tt_test_suite *suite = tti_test_suite_find(crew.w->suite);
+    tt_test t = *crew.test;
     seat *s = arg;
     int code;
 
+    t.fn = set_up_and_run;
+    t.ctx = (void *)(uintptr_t)suite;
     tti_rank_enter_thread(crew.w, s->rank);
-    code = tti_test_guarded(crew.test);
+    code = tti_test_guarded(&t);
     note_end(s, code);
     tti_world_end_body(code);
+    if (suite != NULL && suite->thread_tear_down != NULL)
+        suite->thread_tear_down(suite->ctx);
     tti_rank_enter_thread(NULL, 0);
     pthread_mutex_lock(&crew.lock);
     crew.n_ended++;

@@ -95,6 +95,7 @@ int tti_threads_lead(const tt_test *t, tti_world *w);
 int tti_kept_loop(tti_world *w, int rank);
 
 /* group.c: what belongs to tt_test_pg(). */
+void tti_world_end_group(void);                                      /* the kept ranks' */
 void tti_world_end_body(int code);                                   /* of this rank */
 void tti_world_rank_died(tti_world *w, int rank, const char *cause); /* in the leader */
 

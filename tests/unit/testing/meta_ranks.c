@@ -221,3 +221,86 @@ TT_TEST_THREADS_HIDDEN(3, meta_threads, hooks_wake, 0)
     while (atomic_load(&rank) >= 0)
         usleep(1000);
 }
+
+/* ---- kept ---- */
+
+static int n_seen;
+
+TT_TEST_KEPT_HIDDEN(3, meta_kept, a_first, 0)
+{
+    printf("process %ld, seed %llu\n", (long)getpid(), (unsigned long long)tt_test_seed());
+    TT_CHECK_EQ(++n_seen, 1);
+    tt_test_barrier();
+}
+
+TT_TEST_KEPT_HIDDEN(3, meta_kept, b_same_processes, 0)
+{
+    printf("process %ld\n", (long)getpid());
+    TT_CHECK_EQ(++n_seen, 2);
+    tt_test_barrier();
+}
+
+TT_TEST_KEPT_HIDDEN(3, meta_kept, c_skips, 0)
+{
+    tt_test_skip(TT_TEST_SKIP_NO_PEER_ACCESS, NULL);
+}
+
+TT_TEST_KEPT_HIDDEN(3, meta_kept, d_one_fails, 0)
+{
+    if (tt_test_rank() == 1)
+        TT_REQUIRE_EQ(1, 2);
+    tt_test_barrier();
+}
+
+TT_TEST_KEPT_HIDDEN(3, meta_kept, e_is_poisoned, 0)
+{
+    printf("not reached\n");
+}
+
+TT_TEST_KEPT_HIDDEN(2, meta_kept_dies, a_one_dies, 0)
+{
+    if (tt_test_rank() == 1)
+        raise(SIGKILL);
+    tt_test_barrier();
+}
+
+TT_TEST_KEPT_HIDDEN(2, meta_kept_dies, b_after, 0)
+{
+    printf("not reached\n");
+}
+
+TT_TEST_KEPT_HIDDEN(2, meta_kept_hangs, a_one_hangs, 0.5)
+{
+    if (tt_test_rank() == 1)
+        stand_still();
+}
+
+TT_TEST_KEPT_HIDDEN(2, meta_kept_deaf, a_one_fails_one_is_deaf, 0)
+{
+    if (tt_test_rank() == 0)
+        TT_REQUIRE_EQ(1, 2);
+    wait_forever();
+}
+
+static void tired(void *ctx)
+{
+    (void)ctx;
+    tt_test_skip(TT_TEST_SKIP_2_DEVICES, NULL);
+}
+
+TT_TEST_KEPT_HIDDEN(2, meta_kept_skips, a, 0)
+{
+    printf("not reached\n");
+}
+
+TT_TEST_KEPT_HIDDEN(2, meta_kept_skips, b, 0)
+{
+    printf("not reached\n");
+}
+
+TT_TEST_TABLE(meta_kept_skips)
+{
+    static tt_test_suite suite = { .suite = "meta_kept_skips", .set_up = tired };
+
+    tt_test_suite_register(&suite);
+}
