@@ -11,87 +11,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/again.h"
 #include "testing/testing.h"
 #include "tutti/testing.h"
 
-enum { MAX_ARGS = 16, MAX_TEXT = 1 << 16 };
-
-extern char **environ;
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
-
-typedef struct outcome {
-    int code;              /* exit code, or minus the signal */
-    char text[MAX_TEXT];   /* both its outputs */
-    char report[MAX_TEXT]; /* its --report, "" if none was written */
-    char junit[MAX_TEXT];
-} outcome;
-
-static void read_file(const char *name, char text[MAX_TEXT])
-{
-    char path[512];
-    FILE *f;
-    size_t n = 0;
-
-    snprintf(path, sizeof path, "%s/%s", tt_test_tmpdir(), name);
-    f = fopen(path, "r");
-    if (f != NULL) {
-        n = fread(text, 1, MAX_TEXT - 1, f);
-        fclose(f);
-    }
-    text[n] = '\0';
-}
-
-static pid_t start(const char *const *args)
-{
-    const char *argv[MAX_ARGS + 6] = { "tutti-tests", "--hidden", "--report",
-                                       "report",      "--junit",  "junit" };
-    posix_spawn_file_actions_t actions;
-    int n = 6, error;
-    pid_t pid = -1;
-
-    while (n < MAX_ARGS + 5 && *args != NULL)
-        argv[n++] = *args++;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addchdir_np(&actions, tt_test_tmpdir());
-    posix_spawn_file_actions_addopen(&actions, 1, "text", O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    error = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, (char **)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    TT_REQUIRE_EQ(error, 0);
-    return pid;
-}
-
-static const outcome *finish(pid_t pid)
-{
-    static outcome o;
-    int status;
-
-    while (waitpid(pid, &status, 0) < 0)
-        TT_REQUIRE_EQ(errno, EINTR);
-    o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    read_file("text", o.text);
-    read_file("report", o.report);
-    read_file("junit", o.junit);
-    printf("exit code %d\n%s%s", o.code, o.text, o.report);
-    return &o;
-}
-
-#define RUN(...) finish(start((const char *const[]){ __VA_ARGS__, NULL }))
-
-static const char *last_line(const char *text)
-{
-    const char *end = text + strlen(text);
-
-    while (end > text && end[-1] == '\n')
-        end--;
-    while (end > text && end[-1] != '\n')
-        end--;
-    return end;
-}
 
 TT_TEST(testing_harness, a_pass_is_silent_and_reported)
 {
-    const outcome *o = RUN("meta.passes");
+    const again_outcome *o = RUN("meta.passes");
 
     TT_CHECK_EQ(o->code, 0);
     TT_CHECK_STR(o->text, "1 passed, 0 failed, 0 skipped\n");
@@ -104,7 +32,7 @@ TT_TEST(testing_harness, a_pass_is_silent_and_reported)
 
 TT_TEST(testing_harness, verbose_shows_what_a_passing_test_prints)
 {
-    const outcome *o = RUN("meta.passes", "-v");
+    const again_outcome *o = RUN("meta.passes", "-v");
 
     TT_CHECK_CONTAINS(o->text, "pass meta.passes (");
     TT_CHECK_CONTAINS(o->text, "  | words of a test that passes\n");
@@ -112,7 +40,7 @@ TT_TEST(testing_harness, verbose_shows_what_a_passing_test_prints)
 
 TT_TEST(testing_harness, failed_checks_print_place_expression_and_values)
 {
-    const outcome *o = RUN("meta.checks_fail");
+    const again_outcome *o = RUN("meta.checks_fail");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->text, "FAIL meta.checks_fail (");
@@ -135,7 +63,7 @@ TT_TEST(testing_harness, failed_checks_print_place_expression_and_values)
     TT_CHECK_CONTAINS(o->text, ", got \"other words\"\n");
     TT_CHECK_CONTAINS(o->text, ": failed on request\n");
     TT_CHECK_CONTAINS(o->text, "failures: 16\n");
-    TT_CHECK_STR(last_line(o->text), "0 passed, 1 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "0 passed, 1 failed, 0 skipped\n");
     TT_CHECK_CONTAINS(o->report, "\tfail\t");
     TT_CHECK_CONTAINS(o->report, "\ttests/unit/testing/meta.c:");
     TT_CHECK_CONTAINS(o->junit, "<failure message=\"tests/unit/testing/meta.c:");
@@ -144,7 +72,7 @@ TT_TEST(testing_harness, failed_checks_print_place_expression_and_values)
 
 TT_TEST(testing_harness, fail_allocs_notices_a_wrong_status)
 {
-    const outcome *o = RUN("meta.reports_a_failed_allocation_wrongly");
+    const again_outcome *o = RUN("meta.reports_a_failed_allocation_wrongly");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->text, "allocation 1 of 1 failed: got TT_ERR_INVALID: anything else\n");
@@ -152,7 +80,7 @@ TT_TEST(testing_harness, fail_allocs_notices_a_wrong_status)
 
 TT_TEST(testing_harness, require_ends_the_test_at_once)
 {
-    const outcome *o = RUN("meta.require_ends_the_test");
+    const again_outcome *o = RUN("meta.require_ends_the_test");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->text, "expected 1 == 2, got 1 and 2");
@@ -161,7 +89,7 @@ TT_TEST(testing_harness, require_ends_the_test_at_once)
 
 TT_TEST(testing_harness, only_the_first_of_many_failures_are_printed)
 {
-    const outcome *o = RUN("meta.many_failures_are_counted");
+    const again_outcome *o = RUN("meta.many_failures_are_counted");
 
     TT_CHECK_CONTAINS(o->text, "got 19 and -1");
     TT_CHECK_NULL(strstr(o->text, "got 20 and -1"));
@@ -170,7 +98,7 @@ TT_TEST(testing_harness, only_the_first_of_many_failures_are_printed)
 
 TT_TEST(testing_harness, skips_are_counted_with_their_reasons)
 {
-    const outcome *o =
+    const again_outcome *o =
         RUN("meta.skips", "meta.ends_with_a_skip_code", "meta.skips_after_a_failure");
 
     TT_CHECK_EQ(o->code, 1);
@@ -179,23 +107,23 @@ TT_TEST(testing_harness, skips_are_counted_with_their_reasons)
     TT_CHECK_CONTAINS(o->report, "meta\tends_with_a_skip_code\tskip\t");
     TT_CHECK_CONTAINS(o->report, "\tneeds 4 devices\n");
     TT_CHECK_CONTAINS(o->report, "meta\tskips_after_a_failure\tfail\t");
-    TT_CHECK_STR(last_line(o->text), "0 passed, 1 failed, 2 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "0 passed, 1 failed, 2 skipped\n");
     TT_CHECK_CONTAINS(o->junit, "<skipped message=\"only on day 8\"/>");
 }
 
 TT_TEST(testing_harness, a_process_that_ends_by_itself_has_failed)
 {
-    const outcome *o = RUN("meta.calls_exit", "meta.ends_with_another_code");
+    const again_outcome *o = RUN("meta.calls_exit", "meta.ends_with_another_code");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->report, "\tcalled exit before its end\n");
     TT_CHECK_CONTAINS(o->report, "\tended with exit code 3\n");
-    TT_CHECK_STR(last_line(o->text), "0 passed, 2 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "0 passed, 2 failed, 0 skipped\n");
 }
 
 TT_TEST(testing_harness, a_crash_names_its_signal_and_its_place)
 {
-    const outcome *o;
+    const again_outcome *o;
 
     if (tti_test_sanitized())
         TT_SKIP("the sanitizer handles crashes");
@@ -204,37 +132,21 @@ TT_TEST(testing_harness, a_crash_names_its_signal_and_its_place)
     TT_CHECK_CONTAINS(o->report, "\tkilled by SIGSEGV (Segmentation fault)\n");
     TT_CHECK_CONTAINS(o->report, "\tkilled by SIGABRT (Aborted); before that: tests/unit/testing/");
     TT_CHECK_CONTAINS(o->text, "  | printed before the crash\n  | crashed in thread ");
-    TT_CHECK_STR(last_line(o->text), "1 passed, 2 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "1 passed, 2 failed, 0 skipped\n");
 }
 
 TT_TEST(testing_harness, a_test_that_hangs_is_killed_and_shows_its_stack)
 {
-    const outcome *o = RUN("meta.hangs", "--limit", "0.2");
+    const again_outcome *o = RUN("meta.hangs", "--limit", "0.2");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->report, "\ttimed out after 0.2 s\n");
     TT_CHECK_CONTAINS(o->text, "  | stack of thread ");
 }
 
-/* A process that was killed may stay in the table until init collects it. */
-static bool is_running(long pid)
-{
-    char path[64], state = 'X';
-    FILE *f;
-
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    f = fopen(path, "r");
-    if (f == NULL)
-        return false;
-    if (fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-        state = '?';
-    fclose(f);
-    return state != 'Z' && state != 'X';
-}
-
 TT_TEST(testing_harness, what_a_test_leaves_behind_is_removed)
 {
-    const outcome *o = RUN("meta.leaves_a_process_and_a_directory", "-v");
+    const again_outcome *o = RUN("meta.leaves_a_process_and_a_directory", "-v");
     const char *at = strstr(o->text, "left ");
     char dir[256] = "";
     long pid = 0;
@@ -243,13 +155,13 @@ TT_TEST(testing_harness, what_a_test_leaves_behind_is_removed)
     TT_REQUIRE_NOT_NULL(at);
     TT_REQUIRE_EQ(sscanf(at, "left %ld and %255s", &pid, dir), 2);
     TT_CHECK_EQ(access(dir, F_OK), -1);
-    while (is_running(pid)) /* the signal has been sent, but may not have arrived */
+    while (again_is_running(pid)) /* the signal has been sent, but may not have arrived */
         usleep(1000);
 }
 
 TT_TEST(testing_harness, checks_count_in_processes_the_test_forks)
 {
-    const outcome *o = RUN("meta.a_forked_process_fails", "--limit", "0.2");
+    const again_outcome *o = RUN("meta.a_forked_process_fails", "--limit", "0.2");
 
     TT_CHECK_CONTAINS(o->report, "timed out after 0.2 s; before that: tests/unit/testing/meta.c:");
     TT_CHECK_CONTAINS(o->report, "expected 7 == 8, got 7 and 8");
@@ -257,7 +169,7 @@ TT_TEST(testing_harness, checks_count_in_processes_the_test_forks)
 
 TT_TEST(testing_harness, the_seed_can_be_set_and_is_shown_on_failure)
 {
-    const outcome *o = RUN("meta.shows_its_seed", "--seed", "77", "--repeat", "2");
+    const again_outcome *o = RUN("meta.shows_its_seed", "--seed", "77", "--repeat", "2");
 
     TT_CHECK_CONTAINS(o->text, "seed is 77\n");
     TT_CHECK_CONTAINS(o->text, "seed is 78\n");
@@ -269,7 +181,7 @@ TT_TEST(testing_harness, the_seed_can_be_set_and_is_shown_on_failure)
 
 TT_TEST(testing_harness, a_leak_fails_a_test_under_a_leak_sanitizer)
 {
-    const outcome *o;
+    const again_outcome *o;
 
     if (__lsan_do_recoverable_leak_check == NULL)
         TT_SKIP("not built with a leak sanitizer");
@@ -280,7 +192,7 @@ TT_TEST(testing_harness, a_leak_fails_a_test_under_a_leak_sanitizer)
 
 TT_TEST(testing_harness, leak_hooks_run_before_the_search)
 {
-    const outcome *o = RUN("meta.leak_hooks_run", "-v");
+    const again_outcome *o = RUN("meta.leak_hooks_run", "-v");
 
     TT_CHECK_EQ(o->code, 0);
     TT_CHECK_CONTAINS(o->text, "leak hook ran\n");
@@ -288,12 +200,12 @@ TT_TEST(testing_harness, leak_hooks_run_before_the_search)
 
 TT_TEST(testing_harness, tables_add_tests_by_name)
 {
-    const outcome *o = RUN("meta table");
+    const again_outcome *o = RUN("meta table");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->report, "meta table\trow 0\tfail\t");
     TT_CHECK_CONTAINS(o->report, "meta table\trow 2\tpass\t");
-    TT_CHECK_STR(last_line(o->text), "1 passed, 2 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "1 passed, 2 failed, 0 skipped\n");
 }
 
 TT_TEST(testing_harness, filters_select_by_suite_name_and_pattern)
@@ -309,7 +221,7 @@ TT_TEST(testing_harness, filters_select_by_suite_name_and_pattern)
 
 TT_TEST(testing_harness, selecting_nothing_is_an_error)
 {
-    const outcome *o = RUN("no_such_suite");
+    const again_outcome *o = RUN("no_such_suite");
 
     TT_CHECK_EQ(o->code, 2);
     TT_CHECK_CONTAINS(o->text, "no test is selected");
@@ -326,57 +238,58 @@ TT_TEST(testing_harness, wrong_arguments_are_refused)
 
 TT_TEST(testing_harness, repeats_count_as_runs_and_report_once)
 {
-    const outcome *o = RUN("meta.passes", "meta.skips", "--repeat", "3", "--shuffle");
+    const again_outcome *o = RUN("meta.passes", "meta.skips", "--repeat", "3", "--shuffle");
     const char *first = strstr(o->report, "meta\tpasses\tpass\t");
 
     TT_CHECK_EQ(o->code, 0);
-    TT_CHECK_STR(last_line(o->text), "3 passed, 0 failed, 3 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "3 passed, 0 failed, 3 skipped\n");
     TT_REQUIRE_NOT_NULL(first);
     TT_CHECK_NULL(strstr(first + 1, "meta\tpasses\t"));
 }
 
 TT_TEST(testing_harness, one_failed_repetition_fails_the_test_in_the_report)
 {
-    const outcome *o = RUN("meta.fails_with_odd_seeds", "--seed", "10", "--repeat", "3");
+    const again_outcome *o = RUN("meta.fails_with_odd_seeds", "--seed", "10", "--repeat", "3");
 
     TT_CHECK_EQ(o->code, 1);
-    TT_CHECK_STR(last_line(o->text), "2 passed, 1 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "2 passed, 1 failed, 0 skipped\n");
     TT_CHECK_CONTAINS(o->report, "meta\tfails_with_odd_seeds\tfail\t");
 }
 
 TT_TEST(testing_harness, fail_fast_stops_at_the_first_failure)
 {
-    const outcome *o = RUN("meta table", "--fail-fast", "--jobs", "1");
+    const again_outcome *o = RUN("meta table", "--fail-fast", "--jobs", "1");
 
     TT_CHECK_EQ(o->code, 1);
-    TT_CHECK_STR(last_line(o->text), "0 passed, 1 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "0 passed, 1 failed, 0 skipped\n");
 }
 
 TT_TEST(testing_harness, tap_has_a_plan_and_a_line_per_test)
 {
-    const outcome *o = RUN("meta table", "meta.skips", "--tap", "--jobs", "1");
+    const again_outcome *o = RUN("meta table", "meta.skips", "--tap", "--jobs", "1");
 
     TT_CHECK_EQ(strncmp(o->text, "TAP version 13\n1..4\n", 20), 0);
     TT_CHECK_CONTAINS(o->text, "\nnot ok 2 - meta table.row 0\n# tests/unit/");
     TT_CHECK_CONTAINS(o->text, "\nok 4 - meta table.row 2\n");
     TT_CHECK_CONTAINS(o->text, "\nok 1 - meta.skips # SKIP only on day 8\n");
-    TT_CHECK_STR(last_line(o->text), "# 1 passed, 2 failed, 1 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "# 1 passed, 2 failed, 1 skipped\n");
 }
 
 TT_TEST(testing_harness, no_fork_gives_the_same_verdicts)
 {
-    const outcome *o = RUN("meta.passes", "meta.require_ends_the_test", "meta.skips", "--no-fork");
+    const again_outcome *o =
+        RUN("meta.passes", "meta.require_ends_the_test", "meta.skips", "--no-fork");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->report, "meta\tpasses\tpass\t");
     TT_CHECK_CONTAINS(o->report, "meta\trequire_ends_the_test\tfail\t");
     TT_CHECK_CONTAINS(o->report, "\tonly on day 8\n");
-    TT_CHECK_STR(last_line(o->text), "1 passed, 1 failed, 1 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "1 passed, 1 failed, 1 skipped\n");
 }
 
 TT_TEST(testing_harness, durations_lists_the_slowest)
 {
-    const outcome *o = RUN("meta.hangs", "meta.passes", "--limit", "3", "--durations", "1");
+    const again_outcome *o = RUN("meta.hangs", "meta.passes", "--limit", "3", "--durations", "1");
     const char *slowest = strstr(o->text, "slowest:\n");
 
     TT_REQUIRE_NOT_NULL(slowest);
@@ -388,25 +301,25 @@ TT_TEST(testing_harness, an_interrupt_ends_the_children_and_prints_what_is_known
 {
     const char *const args[] = { "meta.passes", "meta.hangs", "--limit", "50",
                                  "--jobs",      "1",          "-v",      NULL };
-    pid_t pid = start(args);
-    char text[MAX_TEXT] = "";
-    const outcome *o;
+    pid_t pid = again_start(args);
+    char text[AGAIN_TEXT] = "";
+    const again_outcome *o;
 
     while (strstr(text, "pass meta.passes") == NULL) {
         usleep(1000);
-        read_file("text", text);
+        again_read("text", text);
     }
     kill(pid, SIGINT);
-    o = finish(pid);
+    o = again_finish(pid);
     TT_CHECK_EQ(o->code, 128 + SIGINT);
-    TT_CHECK_STR(last_line(o->text), "1 passed, 0 failed, 0 skipped\n");
+    TT_CHECK_STR(again_last_line(o->text), "1 passed, 0 failed, 0 skipped\n");
     TT_CHECK_CONTAINS(o->report, "meta\tpasses\tpass\t");
     TT_CHECK_NULL(strstr(o->report, "meta\thangs\t"));
 }
 
 TT_TEST(testing_harness, an_unwritable_report_fails_the_run)
 {
-    const outcome *o = RUN("meta.passes", "--report", "no/such/directory/report");
+    const again_outcome *o = RUN("meta.passes", "--report", "no/such/directory/report");
 
     TT_CHECK_EQ(o->code, 1);
     TT_CHECK_CONTAINS(o->text, "cannot write no/such/directory/report");
