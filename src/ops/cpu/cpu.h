@@ -4,6 +4,7 @@
 #ifndef TTI_OPS_CPU_CPU_H
 #define TTI_OPS_CPU_CPU_H
 
+#include "base/isa.h"
 #include "ops/kernels.h"
 
 extern const tti_pointwise_kernels tti_pointwise_cpu;
@@ -13,35 +14,5 @@ extern const tti_index_kernels tti_index_cpu;
 extern const tti_nn_kernels tti_nn_cpu;
 extern const tti_random_kernels tti_random_cpu;
 extern const tti_optim_kernels tti_optim_cpu;
-
-typedef enum tti_isa {
-    TTI_ISA_BASE_LEVEL,
-    TTI_ISA_AVX2_LEVEL,
-    TTI_ISA_AVX512_LEVEL,
-} tti_isa;
-
-/* The best instruction set that both this build and this machine have, or the one TUTTI_ISA asks
- * for. */
-tti_isa tti_cpu_isa(void);
-
-/* TTI_ISA_NAME(add) is add_avx2 when compiled for AVX2: for the names of functions in x.isa.c. */
-#define TTI_PASTE_(a, b) a##_##b
-#define TTI_PASTE(a, b) TTI_PASTE_(a, b)
-#define TTI_ISA_NAME(name) TTI_PASTE(name, TTI_ISA)
-
-/* Declares the three flavours of something from an x.isa.c file, and picks one:
- *     TTI_ISA_DECLARE(const tti_sum_table, tti_sum_table);
- *     TTI_ISA_PICK(tti_sum_table)->f32(...)
- */
-#define TTI_ISA_DECLARE(type, name) extern type name##_base, name##_avx2, name##_avx512
-
-#if TTI_HAVE_ISA_AVX512
-#define TTI_ISA_PICK(name)                                  \
-    (tti_cpu_isa() == TTI_ISA_AVX512_LEVEL ? &name##_avx512 \
-     : tti_cpu_isa() == TTI_ISA_AVX2_LEVEL ? &name##_avx2   \
-                                           : &name##_base)
-#else
-#define TTI_ISA_PICK(name) (&name##_base)
-#endif
 
 #endif

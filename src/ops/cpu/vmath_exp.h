@@ -12,26 +12,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/half.h"
+
 /* Adding 1.5 * 2^23 rounds |x| < 2^22 to an integer and leaves it in the low bits. */
 #define TTI_VROUND 12582912.0f
 #define TTI_VLOG2E 1.44269504f
 /* ln 2 in two pieces; the first has 15 bits, so its product with an exponent is exact. */
 #define TTI_VLN2_HI 0.693145752f
 #define TTI_VLN2_LO 1.42860677e-6f
-
-static inline uint32_t tti_vbits(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float tti_vfloat(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /* 2^n for -126 <= n <= 127; n is two's complement. */
 static inline float tti_vpow2i(uint32_t n)
