@@ -32,6 +32,10 @@ typedef struct tti_team_args {
      * exchange in keys and messages. Fails when a rank died or the time is over. */
     tt_status (*exchange)(void *ctx, const char *step, const void *mine, size_t n, void *all);
     void *ctx; /* of exchange; only used until tti_team_open returns */
+
+    /* Optional: a few words on how a rank (of the group) ended; called when it is found dead. */
+    void (*cause)(void *ctx, int rank, char *text, size_t size);
+    void *cause_ctx; /* valid until tti_team_close */
 } tti_team_args;
 
 /* Collective. On failure nothing is left behind. */

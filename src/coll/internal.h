@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The team from inside: what its files share. */
+#ifndef TTI_COLL_INTERNAL_H
+#define TTI_COLL_INTERNAL_H
+
+#include <pthread.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "coll/p2p.h"
+#include "coll/reduce.h"
+#include "coll/wait.h"
+
+#define TTI_MAX_RANKS 500 /* the sizes of uneven operations fit a slot */
+#define TTI_BUFFERS 4     /* that a window is cut into */
+
+struct tti_heap;
+struct tti_life;
+
+/* What this rank knows of a peer. Fixed after open unless said otherwise. */
+typedef struct tti_peer {
+    tti_member who;
+    int pid; /* as it sees itself */
+    tti_block *block;
+    char *slots; /* the first of two */
+    char *window;
+    struct tti_life *life; /* NULL: threads of this process, or this rank itself */
+    bool cma;              /* process_vm_readv and _writev work on it */
+    atomic_bool dead;      /* known to have died; any thread */
+} tti_peer;
+
+struct tti_team {
+    /* Fixed after open. */
+    int rank, size;
+    char *group;
+    bool same_process;
+    bool all_cma; /* with every peer */
+    tti_peer *peers;
+    tti_member *members;
+    unsigned char probe[16]; /* what peers try to read */
+    tti_block *mine;
+    tti_segment segment;
+    tti_layout layout;
+    tti_patience patience;
+    void (*cause)(void *ctx, int rank, char *text, size_t size);
+    void *cause_ctx;
+
+    /* Of the thread that runs collectives. */
+    uint64_t n;        /* operations begun */
+    uint64_t known;    /* everybody has begun this one */
+    uint64_t phase;    /* my block's phase */
+    const tti_coll *c; /* what runs now */
+    uint64_t word;     /* what announces it */
+    tti_reduce_fn reduce;
+    tt_status broken; /* of the first failure */
+    char broken_text[1024];
+    const void **inputs; /* size: scratch of reductions */
+    double *factors;     /* size: of PREMUL_SUM */
+    uint64_t *sizes;     /* 2 * size * size: of uneven operations */
+    char *scratch;       /* L2-sized buffer for CMA; made at first use */
+    uint64_t mon_n;      /* monitored barriers begun */
+
+    /* Any thread. */
+    atomic_int aborted;
+    pthread_mutex_t mu_standing; /* my block's state and reason */
+    pthread_mutex_t mu_heap;
+    struct tti_heap *heap; /* mu_heap: memory of tti_team_alloc */
+    tti_p2p_box *box;      /* guards itself */
+};
+
+static inline tti_slot *tti_slot_of(const tti_team *team, int rank, uint64_t n)
+{
+    return (tti_slot *)(void *)(team->peers[rank].slots + (n & 1) * team->layout.slot_stride);
+}
+
+/* After a release store that any peer may be waiting for: one fence for all. */
+static inline void tti_ring_peers(const tti_team *team)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    for (int r = 0; r < team->size; r++)
+        if (tt_unlikely(atomic_load_explicit(&team->peers[r].block->bell.sleepers,
+                                             memory_order_relaxed) != 0 &&
+                        r != team->rank))
+            tti_bell_wake(&team->peers[r].block->bell);
+}
+
+/* ---- what may go wrong (trouble.c) ------------------------------------------------------ */
+
+/* Asks the kernel whether peers live; cheap enough for every 10 ms. */
+void tti_look_for_dead(tti_team *team);
+
+/* What a wait is about, for its messages: "group g: recv 12" and so on. */
+typedef struct tti_doing {
+    const char *what; /* "all_reduce" */
+    uint64_t seq;
+} tti_doing;
+
+/* TT_ERR_ABORTED, recorded, when this rank was aborted. */
+tt_status tti_check_self(tti_team *team, const tti_doing *doing);
+/* The same, and if `rank` is dead, left, aborted or failed: records that and returns PEER (INVALID when ranks called
+ * different things). Looks at words in memory and at what tti_look_for_dead found. */
+tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing);
+/* Says to the peers how this rank stands, once and for all, and wakes them. */
+void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason);
+/* The last error broke the team. Returns st. */
+tt_status tti_team_break(tti_team *team, tt_status st);
+/* Records TIMEOUT: who came to the operation that runs now, and who did not. */
+tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing);
+/* Records INVALID: `rank` called something else than this rank. */
+tt_status tti_mismatch(tti_team *team, int rank);
+
+/* ---- waiting in collectives (run.c) ------------------------------------------------------ */
+
+/* Until `rank` has begun the operation that runs now; sees that it called the same. */
+tt_status tti_await_arrival(tti_team *team, int rank);
+tt_status tti_await_arrivals(tti_team *team); /* everybody's */
+/* Until the phase of `rank`, or of everybody, is at least `value`. */
+tt_status tti_await_phase(tti_team *team, int rank, uint64_t value);
+tt_status tti_await_phases(tti_team *team, uint64_t value);
+/* Tells the peers that this rank is at phase `value`. */
+static inline void tti_set_phase(tti_team *team, uint64_t value)
+{
+    team->phase = value;
+    atomic_store_explicit(&team->mine->phase, value, memory_order_release);
+    tti_ring_peers(team);
+}
+/* Tells the peers that this rank has begun the operation, and what it called. What was put into the slot before
+ * is theirs to read then. */
+void tti_arrive(tti_team *team);
+
+/* ---- ways to do it ----------------------------------------------------------------------- */
+
+#define TTI_SMALL_BYTES 8128 /* what fits a slot */
+
+static inline size_t tti_buffer_bytes(const tti_team *team)
+{
+    return team->layout.window_bytes / TTI_BUFFERS;
+}
+
+/* The buffer of a rank's window that belongs to phase `g`. */
+static inline char *tti_buffer_of(const tti_team *team, int rank, uint64_t g)
+{
+    return team->peers[rank].window + g % TTI_BUFFERS * tti_buffer_bytes(team);
+}
+
+bool tti_fits_small(const tti_team *team, const tti_coll *c, size_t largest);
+tt_status tti_run_small(tti_team *team, const tti_coll *c);
+tt_status tti_run_staged(tti_team *team, const tti_coll *c, size_t largest);
+tt_status tti_run_pipeline(tti_team *team, const tti_coll *c); /* all_reduce */
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Point to point over memory that the ranks share, and what a team has to give to it. The functions do
+ * what their namesakes tti_p2p_... of team.h promise. */
+#ifndef TTI_COLL_P2P_H
+#define TTI_COLL_P2P_H
+
+#include "coll/team.h"
+
+typedef struct tti_p2p_box tti_p2p_box; /* the messages of one rank of one team */
+
+typedef enum tti_rank_state {
+    TTI_RANK_HERE,
+    TTI_RANK_DEAD,
+    TTI_RANK_LEFT,
+    TTI_RANK_ABORTED
+} tti_rank_state;
+
+typedef struct tti_p2p_env {
+    int rank, size;
+    const char *group;         /* borrowed, as are the members */
+    const tti_member *members; /* `size` of them */
+    bool same_process, no_cma;
+    /* tti_p2p_region_bytes(size) of shared memory, zero when the first rank opens, aligned to 64. */
+    void *region;
+    /* How a rank is. `ask`: ask the kernel, otherwise only look at what is known. Called with the mutex of
+     * the box held, so it must not call back. */
+    tti_rank_state (*state)(void *ctx, int rank, bool ask);
+    /* Optional: called after something for `rank` was published, besides ringing the bell where its
+     * p2p waits sleep; for ranks that sleep elsewhere. */
+    void (*wake)(void *ctx, int rank);
+    void *ctx;
+} tti_p2p_env;
+
+size_t tti_p2p_region_bytes(int size);
+tt_status tti_p2p_box_open(const tti_p2p_env *env, tti_p2p_box **box_p);
+/* Unfinished operations end with TT_ERR_ABORTED; they may be freed later. Accepts NULL. */
+void tti_p2p_box_close(tti_p2p_box *box);
+
+tt_status tti_p2p_box_start(tti_p2p_box *box, const tti_p2p_args *args, tti_p2p **op_p);
+void tti_p2p_box_progress(tti_p2p_box *box);
+void tti_p2p_box_idle(tti_p2p_box *box, int64_t deadline_ns);
+void tti_p2p_box_wake(tti_p2p_box *box);
+/* Wakes every waiter of this rank, and those of `rank`: after a state changed. */
+void tti_p2p_box_alarm(tti_p2p_box *box, int rank);
+/* Whether messages are under way; for loops that wait for something else. */
+bool tti_p2p_box_busy(const tti_p2p_box *box);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The memory that the ranks of a team share, and what lies where in it:
+ *
+ *     head | blocks, one per rank | slots, two per rank | windows, one per rank | messages
+ *
+ * A block holds a rank's words: each is written by that rank alone (bells excepted) and read by all.
+ * Words that are polled have a pair of cache lines to themselves, because CPUs fetch lines in pairs. */
+#ifndef TTI_COLL_SEGMENT_H
+#define TTI_COLL_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+#include "coll/team.h"
+
+#define TTI_LINE 128
+
+/* A rank's place to sleep. See wait.h. */
+typedef struct tti_bell {
+    alignas(TTI_LINE) _Atomic uint32_t rings; /* the futex word: how often it was rung */
+    _Atomic uint32_t sleepers;
+} tti_bell;
+
+typedef enum tti_standing {
+    TTI_STANDING_HERE,
+    TTI_STANDING_LEFT,    /* closed its team */
+    TTI_STANDING_ABORTED, /* tti_team_abort */
+    TTI_STANDING_FAILED,  /* an operation failed there: it takes part in nothing more */
+} tti_standing;
+
+/* What a rank called, so that others can say how it differs from what they called. */
+typedef struct tti_call {
+    uint64_t n; /* the team's own count of operations */
+    uint64_t seq;
+    uint64_t bytes; /* of the part that has to have the same size everywhere */
+    int32_t kind, dtype, op, root;
+    int32_t uneven;
+    int32_t words; /* a hash of the 64 bytes of a fingerprint, or of the list of sizes */
+} tti_call;
+
+/* Where a rank's buffers are, for peers that use them in place. */
+typedef struct tti_place {
+    uint64_t in, out;         /* offsets in the rank's heap, or addresses in its process */
+    uint32_t in_seg, out_seg; /* numbers of the heap's segments; 0: none */
+} tti_place;
+
+typedef struct tti_block {
+    tti_bell bell;
+    alignas(TTI_LINE) _Atomic uint64_t phase; /* steps done, ever increasing */
+    alignas(TTI_LINE) _Atomic uint64_t done;  /* operations done, in place only */
+    alignas(TTI_LINE) tti_call call[2];       /* of operation n: call[n % 2] */
+    tti_place place[2];
+
+    /* Monitored barrier: see monitored.c. */
+    alignas(TTI_LINE) _Atomic uint64_t mon_here;
+    alignas(TTI_LINE) _Atomic uint64_t mon_go;
+    _Atomic uint64_t mon_failed;
+
+    /* Written once, before state; read when something went wrong. */
+    alignas(TTI_LINE) _Atomic int32_t state; /* tti_standing */
+    int32_t status;                          /* of the failure */
+    int32_t culprit;                         /* rank that caused it, or -1 */
+    char reason[468];
+} tti_block;
+
+/* A small message next to the flag that announces it. */
+#define TTI_SLOT_BYTES 8192 /* with the head */
+
+typedef struct tti_slot {
+    alignas(64) _Atomic uint64_t word; /* count of the operation << 32 | fingerprint */
+    double factor;
+    unsigned char data[48]; /* and on to the end of the slot */
+} tti_slot;
+
+#define TTI_SLOT_ROOM (TTI_SLOT_BYTES - offsetof(tti_slot, data))
+
+typedef struct tti_head {
+    uint64_t magic;
+    uint64_t bytes;
+    uint32_t version;
+    uint32_t size;
+    unsigned char token[16];
+} tti_head;
+
+/* Where the parts are, as offsets; the same on every rank. */
+typedef struct tti_layout {
+    size_t blocks, slots, slot_stride, windows, window_bytes, messages, bytes;
+} tti_layout;
+
+void tti_layout_make(int size, size_t window_bytes, size_t message_bytes, tti_layout *layout_p);
+
+/* One rank's mapping. */
+typedef struct tti_segment {
+    char *base;
+    size_t bytes;
+    bool in_process; /* plain memory with a count of users instead of a file */
+    unsigned char token[16];
+} tti_segment;
+
+/* Collective. Gives memory filled with zero bytes, except for its head. */
+tt_status tti_segment_open(const tti_team_args *args, size_t bytes, tti_segment *segment_p);
+void tti_segment_close(tti_segment *segment); /* a zeroed one too */
+
+/* An anonymous file of `bytes` bytes that are really there; -1, and the cause recorded, when there is no room. */
+int tti_memfd(const char *name, size_t bytes);
+/* Opens and maps descriptor `fd` of process `pid`; NULL, nothing recorded, when that is not possible. */
+void *tti_map_peer_fd(int pid, int fd, size_t bytes);
+
+#endif

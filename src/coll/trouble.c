@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can go wrong with a peer, and the words for it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "coll/internal.h"
+#include "coll/life.h"
+
+void tti_look_for_dead(tti_team *team)
+{
+    for (int r = 0; r < team->size; r++) {
+        tti_peer *p = &team->peers[r];
+
+        if (p->life != NULL && !atomic_load_explicit(&p->dead, memory_order_relaxed) &&
+            tti_life_ended(p->life))
+            atomic_store_explicit(&p->dead, true, memory_order_release);
+    }
+}
+
+int tti_team_dead(tti_team *team, int *ranks)
+{
+    int n = 0;
+
+    tti_look_for_dead(team);
+    for (int r = 0; r < team->size; r++)
+        if (atomic_load_explicit(&team->peers[r].dead, memory_order_acquire))
+            ranks[n++] = r;
+    return n;
+}
+
+static tt_status died(tti_team *team, int rank, const tti_doing *doing)
+{
+    const tti_member *m = &team->peers[rank].who;
+    char cause[160] = "";
+
+    if (team->cause != NULL)
+        team->cause(team->cause_ctx, rank, cause, sizeof cause);
+    return TT_FAIL(TT_ERR_PEER, "group %s: %s %llu: rank %d (pid %d on %s) died%s%s", team->group,
+                   doing->what, (unsigned long long)doing->seq, m->global_rank, m->pid, m->host,
+                   cause[0] != '\0' ? ": " : "", cause);
+}
+
+static tt_status gone(tti_team *team, int rank, int standing, const tti_doing *doing)
+{
+    const tti_member *m = &team->peers[rank].who;
+    const tti_block *b = team->peers[rank].block;
+    char reason[sizeof b->reason];
+
+    snprintf(reason, sizeof reason, "%.*s", (int)sizeof reason - 1, b->reason);
+    if (standing == TTI_STANDING_FAILED)
+        return TT_FAIL((tt_status)b->status == TT_ERR_INVALID ? TT_ERR_INVALID : TT_ERR_PEER, "%s",
+                       reason);
+    return TT_FAIL(TT_ERR_PEER, "group %s: %s %llu: rank %d (pid %d on %s) %s%s%s", team->group,
+                   doing->what, (unsigned long long)doing->seq, m->global_rank, m->pid, m->host,
+                   standing == TTI_STANDING_LEFT ? "left the group" : "aborted",
+                   reason[0] != '\0' ? ": " : "", reason);
+}
+
+tt_status tti_check_self(tti_team *team, const tti_doing *doing)
+{
+    if (atomic_load_explicit(&team->aborted, memory_order_acquire) == 0)
+        return TT_OK;
+    return TT_FAIL(TT_ERR_ABORTED, "group %s: %s %llu: aborted%s%s", team->group, doing->what,
+                   (unsigned long long)doing->seq, team->mine->reason[0] != '\0' ? ": " : "",
+                   team->mine->reason);
+}
+
+tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing)
+{
+    const tti_peer *p = &team->peers[rank];
+    int standing;
+
+    TT_TRY(tti_check_self(team, doing));
+    standing = atomic_load_explicit(&p->block->state, memory_order_acquire);
+    if (standing != TTI_STANDING_HERE)
+        return gone(team, rank, standing, doing);
+    if (atomic_load_explicit(&p->dead, memory_order_acquire))
+        return died(team, rank, doing);
+    return TT_OK;
+}
+
+/* ---- saying it to the others ------------------------------------------------------------ */
+
+void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason)
+{
+    tti_block *b = team->mine;
+
+    pthread_mutex_lock(&team->mu_standing);
+    if (atomic_load_explicit(&b->state, memory_order_relaxed) == TTI_STANDING_HERE) {
+        b->status = status;
+        snprintf(b->reason, sizeof b->reason, "%s", reason != NULL ? reason : "");
+        atomic_store_explicit(&b->state, (int)standing, memory_order_release);
+    }
+    pthread_mutex_unlock(&team->mu_standing);
+    for (int r = 0; r < team->size; r++)
+        tti_bell_ring(&team->peers[r].block->bell);
+}
+
+void tti_team_abort(tti_team *team, const char *reason)
+{
+    if (atomic_exchange_explicit(&team->aborted, 1, memory_order_acq_rel) != 0)
+        return;
+    tti_set_standing(team, TTI_STANDING_ABORTED, TT_ERR_ABORTED, reason);
+    for (int r = 0; r < team->size; r++)
+        tti_p2p_box_alarm(team->box, r);
+}
+
+tt_status tti_team_break(tti_team *team, tt_status st)
+{
+    team->broken = st;
+    snprintf(team->broken_text, sizeof team->broken_text, "%s", tt_last_error());
+    tti_set_standing(team, TTI_STANDING_FAILED, st, team->broken_text);
+    return st;
+}
+
+/* ---- lists of ranks ---------------------------------------------------------------------- */
+
+static void add_ranks(const tti_team *team, uint64_t n, bool came, tti_text *t)
+{
+    int found = 0, total = 0;
+
+    for (int pass = 0; pass < 2; pass++)
+        for (int r = 0; r < team->size; r++) {
+            uint64_t word =
+                atomic_load_explicit(&tti_slot_of(team, r, n)->word, memory_order_acquire);
+
+            if ((r == team->rank || (uint32_t)(word >> 32) == (uint32_t)n) != came)
+                continue;
+            if (pass == 0)
+                total++;
+            else
+                tti_text_addf(t, "%s%d", found++ == 0 ? (total == 1 ? "rank " : "ranks ") : ", ",
+                              team->peers[r].who.global_rank);
+        }
+    if (total == 0)
+        tti_text_add(t, "no rank");
+}
+
+tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing)
+{
+    tti_text came = { 0 }, missing = { 0 };
+    tt_status st;
+
+    add_ranks(team, team->n, true, &came);
+    add_ranks(team, team->n, false, &missing);
+    st = TT_FAIL(
+        TT_ERR_TIMEOUT, "group %s: %s %llu: timed out waiting for rank %d; %s came, %s did not",
+        team->group, doing->what, (unsigned long long)doing->seq,
+        team->peers[waited_for].who.global_rank, tti_text_str(&came), tti_text_str(&missing));
+    tti_text_fini(&came);
+    tti_text_fini(&missing);
+    return st;
+}
+
+/* ---- ranks that called different things --------------------------------------------------- */
+
+static void describe(const tti_call *c, char *text, size_t room)
+{
+    bool reduces = c->kind == TTI_COLL_ALL_REDUCE || c->kind == TTI_COLL_REDUCE ||
+                   c->kind == TTI_COLL_REDUCE_SCATTER;
+
+    snprintf(text, room, "%s (%s, %llu bytes%s%s, root %d%s, number %llu)",
+             tti_coll_name((tti_coll_kind)c->kind), tt_dtype_name((tt_dtype)c->dtype),
+             (unsigned long long)c->bytes, reduces ? ", " : "",
+             reduces ? tti_reduce_name((tt_reduce_op)c->op) : "", c->root,
+             c->uneven ? ", sizes differ" : "", (unsigned long long)c->seq);
+}
+
+tt_status tti_mismatch(tti_team *team, int rank)
+{
+    uint64_t n = team->n;
+    int other = team->rank;
+    tti_call a, b;
+    char ours[160], theirs[160];
+
+    /* Everybody should blame the same rank: name the first that differs from the first rank that came. */
+    for (int r = 0; r < team->size; r++) {
+        uint64_t word = atomic_load_explicit(&tti_slot_of(team, r, n)->word, memory_order_acquire);
+
+        if ((uint32_t)(word >> 32) == (uint32_t)n) {
+            other = r;
+            break;
+        }
+    }
+    if (other == rank)
+        rank = team->rank;
+    a = team->peers[other].block->call[n & 1];
+    b = team->peers[rank].block->call[n & 1];
+    describe(&a, ours, sizeof ours);
+    describe(&b, theirs, sizeof theirs);
+    if (a.kind == b.kind && a.words != b.words && a.bytes == b.bytes && a.dtype == b.dtype)
+        return TT_FAIL(TT_ERR_INVALID,
+                       "group %s: ranks called different things: rank %d %s, rank %d "
+                       "%s, whose details (sizes or shapes) differ",
+                       team->group, team->peers[other].who.global_rank, ours,
+                       team->peers[rank].who.global_rank, theirs);
+    return TT_FAIL(TT_ERR_INVALID,
+                   "group %s: ranks called different things: rank %d %s, rank %d %s", team->group,
+                   team->peers[other].who.global_rank, ours, team->peers[rank].who.global_rank,
+                   theirs);
+}

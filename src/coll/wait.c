@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bells: see wait.h. */
+#include "coll/wait.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define CHECK_EVERY_NS 10000000 /* of peers, aborts and so on, while asleep */
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
+{
+    struct timespec t = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT, value, &t, NULL, 0);
+}
+
+void tti_bell_wake(tti_bell *bell)
+{
+    /* Release: who sees the new number sees what was stored before it was rung. */
+    atomic_fetch_add_explicit(&bell->rings, 1, memory_order_release);
+    syscall(SYS_futex, (uint32_t *)&bell->rings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void tti_patience_init(tti_patience *p, int size)
+{
+    cpu_set_t cores;
+    int n = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+
+    /* With a core for everybody the peer is running: what it does next comes within microseconds. Without,
+     * it may be waiting for this very core. */
+    p->spins = size <= n ? 4000 : 20;
+    p->yields = size <= n ? 20 : 200;
+}
+
+/* One sleep at most: until rung, or `ns` have passed. */
+static bool sleep_once(tti_bell *bell, const tti_wait *w, int64_t ns)
+{
+    uint32_t rings;
+    bool ready;
+
+    atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with that of tti_bell_ring */
+    rings = atomic_load_explicit(&bell->rings, memory_order_acquire);
+    ready = w->ready(w->ctx);
+    if (!ready)
+        futex_wait(&bell->rings, rings, ns);
+    atomic_fetch_sub_explicit(&bell->sleepers, 1, memory_order_relaxed);
+    return ready || w->ready(w->ctx);
+}
+
+tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_wait *w)
+{
+    int64_t now, ns;
+
+    for (int i = 0; i < patience->spins; i++) {
+        if (w->ready(w->ctx))
+            return TT_OK;
+        tti_cpu_relax();
+    }
+    for (int i = 0; i < patience->yields; i++) {
+        if (w->ready(w->ctx))
+            return TT_OK;
+        sched_yield();
+    }
+    for (;;) {
+        tt_status st = w->check != NULL ? w->check(w->ctx) : TT_OK;
+
+        if (w->ready(w->ctx))
+            return TT_OK;
+        if (st != TT_OK)
+            return st;
+        now = tti_now_ns();
+        if (now >= w->deadline_ns)
+            return TT_ERR_TIMEOUT;
+        ns = w->deadline_ns - now < CHECK_EVERY_NS ? w->deadline_ns - now : CHECK_EVERY_NS;
+        if (sleep_once(bell, w, ns))
+            return TT_OK;
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collectives with known answers: every byte that a rank gives follows from seed, rank, destination and place, so
+ * that every rank can work out what everybody should get. */
+#ifndef TESTS_COLL_DEEDS_H
+#define TESTS_COLL_DEEDS_H
+
+#include "coll/reduce.h"
+#include "world.h"
+
+typedef struct deed {
+    tti_coll_kind kind;
+    tt_dtype dtype;
+    tt_reduce_op op;
+    int root;
+    size_t count; /* elements of one part */
+    bool uneven;  /* part d of rank s has (s + 2 * d) * 3 elements more */
+    bool in_place;
+    bool heap; /* buffers from tti_team_alloc */
+    uint64_t seed;
+} deed;
+
+/* Does it and checks what this rank got. */
+void deed_do(tti_team *team, int rank, int size, const deed *d);
+/* One at random, of at most `most` elements. */
+deed deed_random(uint64_t *state, int size, size_t most);
+uint64_t next_random(uint64_t *state);
+
+#endif
