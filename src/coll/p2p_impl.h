@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of point to point: what one rank keeps about its messages, and what each two ranks share.
+ *
+ * Short messages go through a ring per ordered pair (p2p_ring.h). Long ones are offered: the sender fills
+ * a slot and says in the ring where they lie; the receiver claims the slot and copies, through the kernel
+ * or, between threads, directly. Where the kernel does not allow that, long messages are cut into pieces
+ * that follow each other through the ring. Whether it does is found out with the first long message.
+ *
+ * A ring is read only while a receive is posted that could match: what nobody asks for stays in the
+ * ring and holds its sender up. What is read and does not match is kept until it is asked for.
+ *
+ * The mutex of the box guards everything in it. A finished operation is in no list and is not touched
+ * again except by its owner. */
+#ifndef TTI_COLL_P2P_IMPL_H
+#define TTI_COLL_P2P_IMPL_H
+
+#include <pthread.h>
+
+#include "base/mem.h"
+#include "coll/p2p_list.h"
+#include "coll/p2p_ring.h"
+#include "coll/p2p.h"
+#include "coll/wait.h"
+
+/* ---- shared by two ranks ------------------------------------------------------------------ */
+
+#define TTI_P2P_SLOTS 4
+
+typedef enum tti_p2p_slot_state {
+    TTI_P2P_SLOT_FREE,
+    TTI_P2P_SLOT_OFFERED,   /* by the sender */
+    TTI_P2P_SLOT_CLAIMED,   /* by the receiver, which copies it piece by piece */
+    TTI_P2P_SLOT_COPYING,   /* a piece is being copied: the sender must not touch its memory */
+    TTI_P2P_SLOT_DONE,      /* said by the receiver; the sender frees it */
+    TTI_P2P_SLOT_RETRACTED, /* by the sender; the receiver frees it */
+} tti_p2p_slot_state;
+
+typedef struct tti_p2p_slot {
+    _Alignas(64) _Atomic uint32_t state;
+} tti_p2p_slot;
+
+/* For messages from one rank to another. */
+typedef struct tti_pair {
+    tti_ring_words words;
+    _Alignas(64) _Atomic uint32_t
+        dead_stream;        /* number of the last stream given up by its sender */
+    _Atomic uint32_t reach; /* said by the receiver: TTI_REACH_... */
+    tti_p2p_slot slots[TTI_P2P_SLOTS];
+    _Alignas(64) unsigned char ring[];
+} tti_pair;
+
+enum { TTI_REACH_UNKNOWN, TTI_REACH_YES, TTI_REACH_NO };
+
+/* ---- of one rank --------------------------------------------------------------------------- */
+
+typedef enum tti_p2p_state {
+    TTI_P2P_QUEUED,    /* send: in `queue` */
+    TTI_P2P_STREAMING, /* send: first in `queue`, begun; receive: of `stream` */
+    TTI_P2P_OFFERED,   /* send: in `offers`, or kept for this rank itself */
+    TTI_P2P_POSTED,    /* receive: in `posted` */
+    TTI_P2P_COPYING,   /* receive: in `copying` */
+    TTI_P2P_ENDED,
+} tti_p2p_state;
+
+typedef enum tti_p2p_end {
+    TTI_END_OK,
+    TTI_END_SIZE,    /* a message of `got` bytes came */
+    TTI_END_PEER,    /* the peer died, left or aborted */
+    TTI_END_ALL,     /* everybody else did */
+    TTI_END_DROPPED, /* the sender gave up */
+    TTI_END_ABORTED, /* this rank did, or closed its team */
+    TTI_END_NOMEM,
+    TTI_END_COPY,    /* the kernel refused; `got` is errno */
+    TTI_END_UNSOUND, /* the peer wrote nonsense */
+} tti_p2p_end;
+
+struct tti_p2p {
+    tti_link link;
+    tti_p2p_box *box;
+    unsigned char *data;
+    size_t bytes, moved;
+    uint64_t seq, order; /* order: of posting */
+    uint64_t got;
+    uint64_t addr; /* in the process of the sender */
+    int peer, tag, source;
+    uint32_t slot;
+    uint8_t state, end;
+    bool send;
+    struct tti_p2p_message *kept; /* a send to this rank itself that nobody received yet */
+    atomic_bool done;
+};
+
+/* Arrived, and nobody asked for it yet. */
+typedef struct tti_p2p_message {
+    tti_link link;
+    enum { TTI_KEPT_WHOLE, TTI_KEPT_STREAM, TTI_KEPT_OFFER, TTI_KEPT_SELF } kind;
+    int tag;
+    uint64_t total, addr;
+    uint32_t slot;
+    tti_p2p *self; /* the send */
+    unsigned char data[];
+} tti_p2p_message;
+
+/* The long message that is coming through the ring. */
+typedef struct tti_stream {
+    bool on;
+    uint32_t number; /* of streams so far */
+    uint64_t total, moved;
+    tti_p2p *op;          /* either: the receive */
+    tti_p2p_message *msg; /* or what keeps it; neither: thrown away */
+} tti_stream;
+
+typedef struct tti_p2p_peer {
+    tti_pair *out, *in;
+    tti_ring_writer writer;
+    tti_ring_reader reader;
+    tti_link queue;
+    tti_p2p *offers[TTI_P2P_SLOTS];
+    int n_offers;
+    uint32_t n_streams; /* sent */
+    tti_link posted;
+    int n_posted;
+    tti_link copying;
+    tti_link kept;
+    int n_held; /* offers in `kept` */
+    tti_stream stream;
+    bool gone;
+    uint8_t why; /* tti_p2p_end of what needs it once it is gone */
+} tti_p2p_peer;
+
+struct tti_p2p_box {
+    pthread_mutex_t mutex;
+    tti_p2p_env env; /* group and members: copies */
+    int rank, size;
+    int n_gone;
+    bool aborted;
+    bool closed;     /* env is of no use any more */
+    atomic_int refs; /* the team, and operations not freed */
+    tti_bell *bells; /* one per rank: where its waits for messages sleep */
+    tti_patience patience;
+    tti_link posted_any;
+    int n_any;
+    int turn; /* whom to ask first, so that a receive from anyone is fair */
+    uint64_t n_posts;
+    atomic_int n_active; /* operations under way */
+    atomic_bool woken;
+    int n_ended; /* since the lock was last given up */
+    tti_p2p_peer peers[];
+};
+
+/* ---- the pieces; all with the mutex held ---------------------------------------------------- */
+
+/* p2p_match.c */
+/* The receive that gets a message: the one posted first of those that match. Stays in its list. */
+tti_p2p *tti_p2p_match(tti_p2p_box *box, int source, int tag);
+void tti_p2p_post(tti_p2p_box *box, tti_p2p *op);
+void tti_p2p_unpost(tti_p2p_box *box, tti_p2p *op);
+/* Ends the operation, which must be in no list. It may be gone afterwards. */
+void tti_p2p_finish(tti_p2p *op, tti_p2p_end end, uint64_t got);
+/* Gives the receive `op` its message if it is kept; takes it out of its list first. */
+bool tti_p2p_take_kept(tti_p2p_box *box, tti_p2p *op);
+tti_p2p_message *tti_p2p_keep(tti_p2p_peer *p, int kind, int tag, uint64_t total, size_t room);
+void tti_p2p_drop_kept(tti_p2p_peer *p, tti_p2p_message *m);
+
+/* p2p_send.c */
+bool tti_p2p_push(tti_p2p_box *box, int peer);
+void tti_p2p_send_self(tti_p2p_box *box, tti_p2p *op);
+/* Takes an unfinished send back; its memory is not touched any more. */
+void tti_p2p_retract(tti_p2p_box *box, tti_p2p *op);
+
+/* p2p_receive.c */
+bool tti_p2p_pull(tti_p2p_box *box, int peer);
+/* Takes an unfinished receive back; its memory is not touched any more. */
+void tti_p2p_unreceive(tti_p2p_box *box, tti_p2p *op);
+/* Ends the stream that comes from `peer`. */
+void tti_p2p_end_stream(tti_p2p_box *box, int peer, tti_p2p_end end);
+
+/* p2p_copy.c */
+bool tti_p2p_can_offer(const tti_p2p_box *box, int peer);
+/* Finds out whether the memory of `peer` can be read: its first stream is at `addr` and begins with `data`. */
+void tti_p2p_probe(const tti_p2p_box *box, int peer, uint64_t addr, const void *data, size_t n);
+/* The receiver's claim; false: the sender took it back, and the slot is given up. */
+bool tti_p2p_claim(tti_p2p_slot *slot);
+/* `op` gets the message of a slot it has claimed. */
+void tti_p2p_begin_copy(tti_p2p_box *box, tti_p2p *op, uint32_t slot, uint64_t addr,
+                        uint64_t total);
+/* The next piece; the operation may end. False: nothing moved. */
+bool tti_p2p_copy_some(tti_p2p_box *box, tti_p2p *op);
+/* The receiver needs the slot no more. */
+void tti_p2p_release(tti_p2p_box *box, int peer, uint32_t slot);
+/* Fetches a claimed message. 0 or errno. */
+int tti_p2p_fetch(const tti_p2p_box *box, int peer, uint64_t addr, void *dst, size_t bytes);
+
+/* p2p_fail.c */
+/* Ends what needs a peer that is gone, after what it had sent was taken. */
+void tti_p2p_lose(tti_p2p_box *box, int peer, tti_p2p_end why);
+/* Ends every operation: this rank aborted or leaves. */
+void tti_p2p_end_all(tti_p2p_box *box);
+/* Looks after peers that are not here any more. `ask`: the kernel, too. */
+void tti_p2p_check_peers(tti_p2p_box *box, bool ask);
+
+static inline bool tti_p2p_here(tti_p2p_box *box, int rank)
+{
+    return box->env.state(box->env.ctx, rank, false) == TTI_RANK_HERE;
+}
+
+/* Wakes the peer if it sleeps; after something was published for it. */
+static inline void tti_p2p_notify(tti_p2p_box *box, int peer)
+{
+    tti_bell_ring(&box->bells[peer]);
+    if (box->env.wake != NULL)
+        box->env.wake(box->env.ctx, peer);
+}
+
+/* p2p_wait.c */
+/* Lets the mutex go, and tells other threads of this rank when more than `own` operations ended. */
+void tti_p2p_leave(tti_p2p_box *box, int own);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moving messages on, and waiting for them. */
+#include "base/clock.h"
+#include "coll/p2p_impl.h"
+#include "coll/p2p_words.h"
+
+#define QUIET_ROUNDS 64        /* of a wait, without a look at the clock */
+#define LOOK_EVERY_NS 10000000 /* after peers */
+#define OWN_FIRST 16           /* rounds in which only the peer of an operation is looked at */
+
+static bool move_all(tti_p2p_box *box)
+{
+    bool moved = false;
+    int first = box->turn;
+
+    for (int i = 0; i < box->size; i++) {
+        int peer = (first + i) % box->size;
+
+        if (peer == box->rank || box->peers[peer].gone)
+            continue;
+        moved |= tti_p2p_push(box, peer);
+        moved |= tti_p2p_pull(box, peer);
+    }
+    return moved;
+}
+
+void tti_p2p_leave(tti_p2p_box *box, int own)
+{
+    bool tell = box->n_ended > own;
+
+    box->n_ended = 0;
+    pthread_mutex_unlock(&box->mutex);
+    if (tell) {
+        atomic_store_explicit(&box->woken, true, memory_order_release);
+        tti_bell_ring(&box->bells[box->rank]);
+    }
+}
+
+void tti_p2p_box_progress(tti_p2p_box *box)
+{
+    if (atomic_load_explicit(&box->n_active, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_lock(&box->mutex);
+    move_all(box);
+    tti_p2p_leave(box, 0);
+}
+
+typedef struct waiting {
+    tti_p2p_box *box;
+    tti_p2p *op; /* NULL: for anything */
+    int64_t rounds;
+    int64_t looked_ns; /* after peers */
+} waiting;
+
+/* Giving the core away may take long when others want it, so the time counts and not the rounds. */
+static bool should_look(waiting *w)
+{
+    int64_t now;
+
+    if (w->rounds < QUIET_ROUNDS)
+        return false;
+    now = tti_now_ns();
+    if (w->rounds == QUIET_ROUNDS)
+        w->looked_ns = now;
+    if (now - w->looked_ns < LOOK_EVERY_NS)
+        return false;
+    w->looked_ns = now;
+    return true;
+}
+
+static bool op_ready(void *ctx)
+{
+    waiting *w = ctx;
+    tti_p2p *op = w->op;
+    bool done;
+
+    if (atomic_load_explicit(&op->done, memory_order_acquire))
+        return true;
+    w->rounds++;
+    pthread_mutex_lock(&w->box->mutex);
+    if (tt_unlikely(should_look(w)))
+        tti_p2p_check_peers(w->box, true);
+    if (op->peer >= 0 && op->peer != w->box->rank && w->rounds % OWN_FIRST != 0) {
+        if (!op->send)
+            tti_p2p_pull(w->box, op->peer);
+        else
+            tti_p2p_push(w->box, op->peer);
+    } else {
+        move_all(w->box);
+    }
+    done = atomic_load_explicit(&op->done, memory_order_relaxed);
+    tti_p2p_leave(w->box, done);
+    return done;
+}
+
+/* Every 10 ms and before each sleep: also what is not this operation's business must not starve. */
+static tt_status look_after_peers(void *ctx)
+{
+    tti_p2p_box *box = ((waiting *)ctx)->box;
+
+    pthread_mutex_lock(&box->mutex);
+    tti_p2p_check_peers(box, true);
+    move_all(box);
+    tti_p2p_leave(box, 0);
+    return TT_OK;
+}
+
+tt_status tti_p2p_wait(tti_p2p *op, int64_t deadline_ns)
+{
+    tti_p2p_box *box = op->box;
+    waiting w = { .box = box, .op = op };
+
+    if (!tti_p2p_done(op)) {
+        tti_wait how = {
+            .ready = op_ready, .ctx = &w, .check = look_after_peers, .deadline_ns = deadline_ns
+        };
+        tt_status st = tti_bell_wait(&box->bells[box->rank], &box->patience, &how);
+
+        if (st == TT_ERR_TIMEOUT && !tti_p2p_done(op))
+            return tti_p2p_say_timeout(op);
+        if (st != TT_OK && !tti_p2p_done(op))
+            return st;
+    }
+    return tti_p2p_result(op, NULL);
+}
+
+static bool any_ready(void *ctx)
+{
+    waiting *w = ctx;
+    bool moved;
+
+    if (atomic_exchange_explicit(&w->box->woken, false, memory_order_acq_rel))
+        return true;
+    pthread_mutex_lock(&w->box->mutex);
+    moved = move_all(w->box);
+    tti_p2p_leave(w->box, 0);
+    return moved;
+}
+
+static tt_status look_and_tell(void *ctx)
+{
+    waiting *w = ctx;
+    int before = atomic_load_explicit(&w->box->n_active, memory_order_relaxed);
+
+    look_after_peers(w);
+    if (atomic_load_explicit(&w->box->n_active, memory_order_relaxed) != before)
+        atomic_store_explicit(&w->box->woken, true, memory_order_release);
+    return TT_OK;
+}
+
+void tti_p2p_box_idle(tti_p2p_box *box, int64_t deadline_ns)
+{
+    waiting w = { .box = box };
+    tti_wait how = {
+        .ready = any_ready, .ctx = &w, .check = look_and_tell, .deadline_ns = deadline_ns
+    };
+
+    tti_bell_wait(&box->bells[box->rank], &box->patience, &how);
+}
+
+void tti_p2p_box_wake(tti_p2p_box *box)
+{
+    atomic_store_explicit(&box->woken, true, memory_order_release);
+    tti_bell_ring(&box->bells[box->rank]);
+}
+
+void tti_p2p_box_alarm(tti_p2p_box *box, int rank)
+{
+    tti_bell_ring(&box->bells[box->rank]);
+    tti_bell_ring(&box->bells[rank]);
+}
+
+bool tti_p2p_box_busy(const tti_p2p_box *box)
+{
+    return atomic_load_explicit(&box->n_active, memory_order_relaxed) != 0;
+}

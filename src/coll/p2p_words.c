@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "coll/p2p_words.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "group g: recv 12 from rank 3, tag 7, 64 bytes": how every message begins. */
+static const char *name_op(const tti_p2p *op, char *text, size_t size)
+{
+    char whom[32] = "anyone";
+
+    if (op->peer >= 0)
+        snprintf(whom, sizeof whom, "rank %d", op->peer);
+    snprintf(text, size, "group %s: %s %" PRIu64 " %s %s, tag %d, %zu bytes", op->box->env.group,
+             op->send ? "send" : "recv", op->seq, op->send ? "to" : "from", whom, op->tag,
+             op->bytes);
+    return text;
+}
+
+static const char *progress_of(tti_p2p *op, size_t *moved_p)
+{
+    tti_p2p_box *box = op->box;
+    const char *words = "";
+
+    pthread_mutex_lock(&box->mutex);
+    *moved_p = op->moved;
+    switch ((tti_p2p_state)op->state) {
+    case TTI_P2P_QUEUED:
+        words = "no room at the receiver, which takes nothing";
+        break;
+    case TTI_P2P_OFFERED:
+        words = "no matching receive, or it has not been copied";
+        break;
+    case TTI_P2P_POSTED:
+        words = "no matching message came";
+        break;
+    case TTI_P2P_STREAMING:
+    case TTI_P2P_COPYING:
+        words = "part of it was moved";
+        if (!op->send && op->state == TTI_P2P_STREAMING)
+            *moved_p = box->peers[op->source].stream.moved;
+        break;
+    case TTI_P2P_ENDED:
+        break;
+    }
+    pthread_mutex_unlock(&box->mutex);
+    return words;
+}
+
+tt_status tti_p2p_say_timeout(tti_p2p *op)
+{
+    size_t moved;
+    const char *words = progress_of(op, &moved);
+    char name[256];
+
+    return TT_FAIL(TT_ERR_TIMEOUT, "%s: timed out: %s (%zu of %zu bytes)",
+                   name_op(op, name, sizeof name), words, moved, op->bytes);
+}
+
+static tt_status say_gone(tti_p2p *op, const char *name)
+{
+    tti_p2p_box *box = op->box;
+    int peer = op->peer >= 0 ? op->peer : op->source;
+    tti_rank_state state = TTI_RANK_LEFT;
+
+    pthread_mutex_lock(&box->mutex);
+    if (!box->closed)
+        state = box->env.state(box->env.ctx, peer, true);
+    pthread_mutex_unlock(&box->mutex);
+    return TT_FAIL(TT_ERR_PEER, "%s: rank %d (pid %d on %s) %s", name, peer,
+                   box->env.members[peer].pid, box->env.members[peer].host,
+                   state == TTI_RANK_DEAD      ? "died"
+                   : state == TTI_RANK_ABORTED ? "aborted"
+                                               : "left the group");
+}
+
+tt_status tti_p2p_say_end(tti_p2p *op)
+{
+    char name[256];
+
+    if (op->end == TTI_END_OK)
+        return TT_OK;
+    name_op(op, name, sizeof name);
+    switch ((tti_p2p_end)op->end) {
+    case TTI_END_SIZE:
+        return TT_FAIL(TT_ERR_INVALID,
+                       "%s: expected %zu bytes, got %" PRIu64 " from rank %d with tag %d", name,
+                       op->bytes, op->got, op->source, op->tag);
+    case TTI_END_PEER:
+        return say_gone(op, name);
+    case TTI_END_ALL:
+        return TT_FAIL(TT_ERR_PEER, "%s: every other rank died or left", name);
+    case TTI_END_DROPPED:
+        return TT_FAIL(TT_ERR_PEER, "%s: rank %d gave up its send after %" PRIu64 " bytes", name,
+                       op->source, op->got);
+    case TTI_END_COPY:
+        return TT_FAIL(TT_ERR_IO, "%s: cannot read the memory of rank %d: %s", name, op->source,
+                       strerror((int)op->got));
+    case TTI_END_UNSOUND:
+        return TT_FAIL(TT_ERR_PEER, "%s: rank %d wrote something that is no message", name,
+                       op->peer >= 0 ? op->peer : op->source);
+    case TTI_END_NOMEM:
+        return TT_FAIL(TT_ERR_NOMEM, "%s: no memory to keep it", name);
+    default:
+        return TT_FAIL(TT_ERR_ABORTED, "%s: aborted on this rank", name);
+    }
+}
