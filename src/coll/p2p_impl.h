@@ -199,6 +199,14 @@ void tti_p2p_end_all(tti_p2p_box *box);
 /* Looks after peers that are not here any more. `ask`: the kernel, too. */
 void tti_p2p_check_peers(tti_p2p_box *box, bool ask);
 
+/* Operations under way: changed with the mutex held, read without. */
+static inline void tti_p2p_count(tti_p2p_box *box, int more)
+{
+    int n = atomic_load_explicit(&box->n_active, memory_order_relaxed);
+
+    atomic_store_explicit(&box->n_active, n + more, memory_order_relaxed);
+}
+
 static inline bool tti_p2p_here(tti_p2p_box *box, int rank)
 {
     return box->env.state(box->env.ctx, rank, false) == TTI_RANK_HERE;

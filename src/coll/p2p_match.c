@@ -58,7 +58,7 @@ void tti_p2p_finish(tti_p2p *op, tti_p2p_end end, uint64_t got)
     op->end = (uint8_t)end;
     op->got = got;
     box->n_ended++;
-    atomic_fetch_sub_explicit(&box->n_active, 1, memory_order_relaxed);
+    tti_p2p_count(box, -1);
     atomic_store_explicit(&op->done, true, memory_order_release);
 }
 

@@ -188,8 +188,8 @@ tt_status tti_p2p_box_start(tti_p2p_box *box, const tti_p2p_args *args, tti_p2p 
                      .send = args->send };
     tti_list_init(&op->link);
     atomic_fetch_add_explicit(&box->refs, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&box->n_active, 1, memory_order_relaxed);
     pthread_mutex_lock(&box->mutex);
+    tti_p2p_count(box, 1);
     start_locked(box, op);
     tti_p2p_leave(box, atomic_load_explicit(&op->done, memory_order_relaxed));
     *op_p = op;
