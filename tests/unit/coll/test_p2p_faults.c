@@ -168,6 +168,11 @@ static void aborts(p2p_rank *r)
     tt_status want = r->rank == 1 ? TT_ERR_ABORTED : TT_ERR_PEER;
 
     TT_CHECK_ERR_SAYS(p2p_end(receive, NULL), want, "aborted");
+    tt_status sent = p2p_end(send, NULL);
+
+    TT_CHECK(sent == want || sent == TT_OK); /* its pieces may all have been taken before */
+    send = p2p_isend(r, data, LONG, 1 - r->rank, 2);
+    TT_CHECK(tti_p2p_done(send)); /* there is no hope any more */
     TT_CHECK_ERR_SAYS(p2p_end(send, NULL), want, "aborted");
     free(data);
 }
