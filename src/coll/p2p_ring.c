@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One writer, one reader: see the header for the protocol. */
 #include "coll/p2p_ring.h"
 
 #include <assert.h>

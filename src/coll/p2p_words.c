@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Why a message failed, in words. */
 #include "coll/p2p_words.h"
 
 #include <inttypes.h>

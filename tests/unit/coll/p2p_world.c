@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the ranks of a test, and notes for the survivors which of them died. */
 #include "p2p_world.h"
 
 #include <pthread.h>
