@@ -6,13 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How users number it. */
+static int global(const tti_p2p *op, int rank)
+{
+    return op->box->env.members[rank].global_rank;
+}
+
 /* "group g: recv 12 from rank 3, tag 7, 64 bytes": how every message begins. */
 static const char *name_op(const tti_p2p *op, char *text, size_t size)
 {
     char whom[32] = "anyone";
 
     if (op->peer >= 0)
-        snprintf(whom, sizeof whom, "rank %d", op->peer);
+        snprintf(whom, sizeof whom, "rank %d", global(op, op->peer));
     snprintf(text, size, "group %s: %s %" PRIu64 " %s %s, tag %d, %zu bytes", op->box->env.group,
              op->send ? "send" : "recv", op->seq, op->send ? "to" : "from", whom, op->tag,
              op->bytes);
@@ -69,7 +75,7 @@ static tt_status say_gone(tti_p2p *op, const char *name)
     if (!box->closed)
         state = box->env.state(box->env.ctx, peer, true);
     pthread_mutex_unlock(&box->mutex);
-    return TT_FAIL(TT_ERR_PEER, "%s: rank %d (pid %d on %s) %s", name, peer,
+    return TT_FAIL(TT_ERR_PEER, "%s: rank %d (pid %d on %s) %s", name, global(op, peer),
                    box->env.members[peer].pid, box->env.members[peer].host,
                    state == TTI_RANK_DEAD      ? "died"
                    : state == TTI_RANK_ABORTED ? "aborted"
@@ -87,20 +93,20 @@ tt_status tti_p2p_say_end(tti_p2p *op)
     case TTI_END_SIZE:
         return TT_FAIL(TT_ERR_INVALID,
                        "%s: expected %zu bytes, got %" PRIu64 " from rank %d with tag %d", name,
-                       op->bytes, op->got, op->source, op->tag);
+                       op->bytes, op->got, global(op, op->source), op->tag);
     case TTI_END_PEER:
         return say_gone(op, name);
     case TTI_END_ALL:
         return TT_FAIL(TT_ERR_PEER, "%s: every other rank died or left", name);
     case TTI_END_DROPPED:
         return TT_FAIL(TT_ERR_PEER, "%s: rank %d gave up its send after %" PRIu64 " bytes", name,
-                       op->source, op->got);
+                       global(op, op->source), op->got);
     case TTI_END_COPY:
-        return TT_FAIL(TT_ERR_IO, "%s: cannot read the memory of rank %d: %s", name, op->source,
-                       strerror((int)op->got));
+        return TT_FAIL(TT_ERR_IO, "%s: cannot read the memory of rank %d: %s", name,
+                       global(op, op->source), strerror((int)op->got));
     case TTI_END_UNSOUND:
         return TT_FAIL(TT_ERR_PEER, "%s: rank %d wrote something that is no message", name,
-                       op->peer >= 0 ? op->peer : op->source);
+                       global(op, op->peer >= 0 ? op->peer : op->source));
     case TTI_END_NOMEM:
         return TT_FAIL(TT_ERR_NOMEM, "%s: no memory to keep it", name);
     default:

@@ -60,7 +60,7 @@ static void run_threads(p2p_world *w, p2p_body body)
     thread_arg args[P2P_MOST];
 
     for (int i = 0; i < w->size; i++) {
-        w->members[i] = (tti_member){ .pid = (int)getpid(), .host = "here" };
+        w->members[i] = (tti_member){ .global_rank = i, .pid = (int)getpid(), .host = "here" };
         args[i] = (thread_arg){ w, i, body };
     }
     for (int i = 0; i < w->size; i++)
@@ -76,7 +76,9 @@ static void child_main(p2p_world *w, int rank, p2p_body body)
     atomic_store(&w->shared->note[rank], (int)getpid());
     p2p_meet(&r);
     for (int i = 0; i < w->size; i++)
-        w->members[i] = (tti_member){ .pid = atomic_load(&w->shared->note[i]), .host = "here" };
+        w->members[i] = (tti_member){ .global_rank = i,
+                                      .pid = atomic_load(&w->shared->note[i]),
+                                      .host = "here" };
     p2p_meet(&r);
     atomic_store(&w->shared->note[rank], 0);
     run_rank(w, rank, body);
