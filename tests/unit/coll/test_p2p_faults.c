@@ -319,3 +319,77 @@ static void idle_ends(p2p_rank *r)
     }
 }
 TWO_WAYS(idle_ends, 2)
+
+/* ---- no memory ------------------------------------------------------------------------------ */
+
+static tti_rank_state always_here(void *ctx, int rank, bool ask)
+{
+    (void)ctx;
+    (void)rank;
+    (void)ask;
+    return TTI_RANK_HERE;
+}
+
+/* Opens, sends to itself what is kept, receives it, closes. */
+static tt_status whole_life(void *region)
+{
+    tti_member me = { .host = "here" };
+    tti_p2p_env env = {
+        .size = 1, .group = "test", .members = &me, .region = region, .state = always_here
+    };
+    tti_p2p_args args = { .send = true, .data = &(int){ 5 }, .bytes = sizeof(int), .tag = 1 };
+    tti_p2p *send = NULL, *receive = NULL;
+    tti_p2p_box *box;
+    int value = 0;
+
+    TT_TRY(tti_p2p_box_open(&env, &box));
+    tt_status st = tti_p2p_box_start(box, &args, &send);
+
+    if (st == TT_OK)
+        st = tti_p2p_wait(send, TTI_NEVER);
+    args = (tti_p2p_args){ .data = &value, .bytes = sizeof value, .tag = 1 };
+    if (st == TT_OK)
+        st = tti_p2p_box_start(box, &args, &receive);
+    if (st == TT_OK)
+        st = tti_p2p_wait(receive, TTI_NEVER);
+    TT_CHECK(st != TT_OK || value == 5);
+    tti_p2p_free(send);
+    tti_p2p_free(receive);
+    tti_p2p_box_close(box);
+    return st;
+}
+
+TT_TEST(p2p_threads, survives_failed_allocations)
+{
+    void *region = aligned_alloc(128, (tti_p2p_region_bytes(1) + 127) / 128 * 128);
+
+    TT_REQUIRE_NOT_NULL(region);
+    memset(region, 0, tti_p2p_region_bytes(1));
+    TT_CHECK_GE(tt_test_fail_allocs(whole_life, region), 4);
+    free(region);
+}
+
+/* Without memory to keep it, a message stays in the ring until there is some. */
+static void stays_in_the_ring(p2p_rank *r)
+{
+    int value = 1, other = 2;
+
+    if (r->rank == 0) {
+        TT_CHECK_OK(p2p_send(r, &value, sizeof value, 1, 1));
+        TT_CHECK_OK(p2p_send(r, &other, sizeof other, 1, 2));
+        p2p_meet(r);
+        return;
+    }
+    p2p_meet(r);
+    value = other = 0;
+    tt_debug_fail_alloc(2); /* the first is the operation */
+    tti_p2p *op = p2p_irecv(r, &other, sizeof other, 0, 2);
+
+    TT_CHECK_EQ(tt_debug_fail_alloc(0), 2);
+    TT_CHECK(!tti_p2p_done(op)); /* what lies before its message could not be kept */
+    TT_CHECK_OK(p2p_end(op, NULL));
+    TT_CHECK_OK(p2p_recv(r, &value, sizeof value, 0, 1));
+    TT_CHECK_EQ(value, 1);
+    TT_CHECK_EQ(other, 2);
+}
+TWO_WAYS(stays_in_the_ring, 2)
