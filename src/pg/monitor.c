@@ -2,14 +2,15 @@
 /* The list of all recorders of the process, and one thread, tt-monitor, that dumps them at SIGUSR2 and warns
  * of operations that have used up half their time.
  *
- * The signal handler only writes to an eventfd. A forked child has no monitor and no recorders of its parent;
+ * The signal handler only wakes the thread, through a futex: no descriptor is kept open. A forked child has no monitor and no recorders of its parent;
  * its first tti_monitor_start begins anew. The lock is held for a few instructions: what the thread looks at
  * it holds references to. */
 #include <errno.h>
-#include <poll.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -25,19 +26,16 @@ static tti_recorder *list; /* mu_list */
 static bool has_thread;    /* mu_list */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static atomic_int wake_fd = -1; /* the eventfd */
+static atomic_uint wakes; /* counts; the futex */
 static atomic_bool signalled;
 
 /* ---- the list -------------------------------------------------------------------------- */
 
+/* Also from the signal handler. */
 static void wake(void)
 {
-    uint64_t one = 1;
-    int fd = atomic_load_explicit(&wake_fd, memory_order_relaxed);
-
-    if (fd >= 0)
-        while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-            ;
+    atomic_fetch_add_explicit(&wakes, 1, memory_order_release);
+    (void)syscall(SYS_futex, &wakes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 void tti_monitor_add(tti_recorder *r)
@@ -163,16 +161,13 @@ static int round_once(void)
 
 static void *monitor(void *unused)
 {
-    int fd = atomic_load_explicit(&wake_fd, memory_order_relaxed);
-    struct pollfd p = { .fd = fd, .events = POLLIN };
-    uint64_t count;
-
     (void)unused;
     for (;;) {
+        unsigned seen = atomic_load_explicit(&wakes, memory_order_acquire);
         int nap = round_once();
+        struct timespec t = { nap / 1000, (long)(nap % 1000) * 1000000 };
 
-        if (poll(&p, 1, nap) > 0)
-            (void)!read(fd, &count, sizeof count);
+        (void)syscall(SYS_futex, &wakes, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
     }
     return NULL;
 }
@@ -201,10 +196,6 @@ static void parent_after_fork(void)
 
 static void child_after_fork(void)
 {
-    int fd = atomic_exchange_explicit(&wake_fd, -1, memory_order_relaxed);
-
-    if (fd >= 0)
-        close(fd);
     list = NULL;
     has_thread = false;
     atomic_store_explicit(&signalled, false, memory_order_relaxed);
@@ -252,29 +243,19 @@ static int start_thread(void)
 
 tt_status tti_monitor_start(void)
 {
-    tt_status st = TT_OK;
-    int fd, error;
+    int error = 0;
 
     pthread_once(&once, at_fork);
     tti_ticks_init();
     pthread_mutex_lock(&mu_list);
     if (!has_thread) {
-        fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (fd < 0) {
-            st = TT_FAIL(TT_ERR_IO, "monitor: eventfd: %s", strerror(errno));
-        } else {
-            atomic_store_explicit(&wake_fd, fd, memory_order_relaxed);
-            error = start_thread();
-            has_thread = error == 0;
-            if (error != 0) {
-                atomic_store_explicit(&wake_fd, -1, memory_order_relaxed);
-                close(fd);
-                st = TT_FAIL(TT_ERR_IO, "monitor: cannot start its thread: %s", strerror(error));
-            }
-        }
+        error = start_thread();
+        has_thread = error == 0;
         if (has_thread)
             catch_signal();
     }
     pthread_mutex_unlock(&mu_list);
-    return st;
+    if (error != 0)
+        return TT_FAIL(TT_ERR_IO, "monitor: cannot start its thread: %s", strerror(error));
+    return TT_OK;
 }
