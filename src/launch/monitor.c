@@ -328,8 +328,11 @@ tt_status tti_job_watch(tti_job *job)
     job->phase_end = job->signal != 0 ? tti_deadline(DRAIN_MS) : TTI_NEVER;
     while (output_left(job)) {
         turn(job, p, true);
-        if (job->n_signals > 1 || (job->signal != 0 && tti_ms_left(job->phase_end) == 0))
+        if (job->n_signals > 1 || (job->signal != 0 && tti_ms_left(job->phase_end) == 0)) {
             job->out.broken = job->err.broken = true;
+            tti_sink_flush(&job->out); /* drops it */
+            tti_sink_flush(&job->err);
+        }
     }
     tti_mfree(p);
     return TT_OK;
