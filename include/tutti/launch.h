@@ -71,7 +71,7 @@ TT_API tt_status tt_launch(const char *const *argv, const tt_launch_options *opt
 
 /* Reads the arguments of `tutti run`, without that name: options, as torchrun has them, up to the
  * program. Gives how many words belong to options. The texts stay in argv. */
-TT_API tt_status tt_launch_parse(int argc, char *const *argv, tt_launch_options *opt_p,
+TT_API tt_status tt_launch_parse(int argc, const char *const *argv, tt_launch_options *opt_p,
                                  int *n_used_p);
 /* The options as --help lists them. */
 TT_API const char *tt_launch_help(void);

@@ -83,7 +83,10 @@ tt_status tti_launch_env(const tti_job *job, const tti_rank *r, char ***env_p)
     char *p;
 
     add_ours(&v, job, r);
-    TT_TRY(v.text.status);
+    if (v.text.status != TT_OK) {
+        tti_text_fini(&v.text);
+        return TT_ERR_NOMEM;
+    }
     while (environ != NULL && environ[n] != NULL)
         n++;
     env = tti_malloc((n + (size_t)v.n + 1) * sizeof *env + v.text.n + 1);

@@ -15,11 +15,6 @@
 
 #include "rendezvous/exchange.h"
 
-#pragma weak tt_store_tcp_open
-#pragma weak tt_store_tcp_port
-#pragma weak tt_store_set
-#pragma weak tt_store_free
-
 tt_status tti_jobstore_open(tti_job *job, const char *host)
 {
     tt_store_tcp_options o = { .serve = true, .secret = job->secret, .timeout_ms = 5000 };

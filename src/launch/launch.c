@@ -460,6 +460,8 @@ tt_status tt_launch(const char *const *argv, const tt_launch_options *opt,
     }
     if (st == TT_OK)
         result_fill(job, &result);
+    else if (job->signal != 0)
+        result.exit_code = 128 + job->signal;
     if (st == TT_OK && job->opt.summary_file != NULL)
         st = tti_job_write_summary(job, &result);
     *result_p = result;

@@ -158,7 +158,8 @@ static tt_status apply(const option *o, const char *word, const char *value, voi
     }
 }
 
-tt_status tt_launch_parse(int argc, char *const *argv, tt_launch_options *opt_p, int *n_used_p)
+tt_status tt_launch_parse(int argc, const char *const *argv, tt_launch_options *opt_p,
+                          int *n_used_p)
 {
     tt_launch_options opt = { 0 };
     int i = 0;

@@ -50,7 +50,7 @@ static int run_words(int argc, char **argv)
     tt_status st;
     int n = 0;
 
-    st = tt_launch_parse(argc, argv, &opt, &n);
+    st = tt_launch_parse(argc, (const char *const *)argv, &opt, &n);
     if (st != TT_OK)
         return asks_for_help(argc, argv, argc) ? tti_run_help() : usage(tt_last_error());
     if (n == argc)
