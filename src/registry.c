@@ -3,6 +3,7 @@
 #include "device/driver.h"
 #include "graph/graph.h"
 #include "ops/kernels.h"
+#include "pg/backend.h"
 
 const tti_driver *const tti_drivers[] = {
     &tti_driver_cpu,
@@ -15,3 +16,10 @@ const tti_kernels *const tti_kernel_rows[] = {
 const int tti_n_kernel_rows = (int)(sizeof tti_kernel_rows / sizeof tti_kernel_rows[0]);
 
 void (*const tti_drop_graph)(tt_tensor *t) = tti_graph_drop;
+
+const tti_backend_ops *const tti_backends[] = {
+    &tti_backend_shm,
+    &tti_backend_threads,
+    &tti_backend_fake,
+    NULL,
+};

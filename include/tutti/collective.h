@@ -37,10 +37,12 @@ typedef enum tt_reduce_op {
 
 TT_API const char *tt_reduce_op_name(tt_reduce_op op); /* "sum" */
 
+#define TT_NO_WAIT (-1)
+
 typedef struct tt_coll_options {
     tt_reduce_op op;
     double factor;         /* for PREMUL_SUM */
-    int timeout_ms;        /* 0: the group's */
+    int timeout_ms;        /* 0: the group's; TT_NO_WAIT (monitored barrier only): none at all */
     bool global_ranks;     /* root and peer are global ranks */
     bool report_all_ranks; /* monitored barrier: name every missing rank, not the first only */
 } tt_coll_options;

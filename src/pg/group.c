@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and ending groups. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/env.h"
+#include "base/refcount.h"
+#include "base/text.h"
+#include "pg/pg.h"
+#include "pg/work.h"
+#include "prof/emit.h"
+
+enum { DEFAULT_TIMEOUT_MS = 1800000 };
+
+static atomic_int n_groups;
+atomic_uint tti_fork_id;
+
+static void count_fork(void)
+{
+    atomic_fetch_add_explicit(&tti_fork_id, 1, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+int tt_pg_count(void)
+{
+    return atomic_load_explicit(&n_groups, memory_order_relaxed);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* What the backend's exchange needs while it opens. */
+typedef struct opening {
+    tti_meeting meeting;
+} opening;
+
+static tt_status exchange(void *ctx, const char *step, const void *mine, size_t n, void *all)
+{
+    opening *o = ctx;
+    return tti_exchange(&o->meeting, step, mine, n, all);
+}
+
+static tti_meeting meeting_of(const tt_pg *pg)
+{
+    return (tti_meeting){ .store = pg->store,
+                          .root = pg->root,
+                          .group = pg->name,
+                          .rank = pg->rank,
+                          .size = pg->n_ranks,
+                          .global_ranks = pg->global_ranks,
+                          .idents = pg->idents,
+                          .timeout_ms = tt_pg_timeout(pg) };
+}
+
+/* Learns who the others are, unless the parent group knew. */
+static tt_status meet(tt_pg *pg, const tti_ident *known)
+{
+    size_t n = (size_t)pg->n_ranks;
+    tti_ident self;
+
+    tti_ident *idents = tti_calloc(n, sizeof *idents);
+    if (idents == NULL)
+        return TT_ERR_NOMEM;
+    if (known != NULL) {
+        memcpy(idents, known, n * sizeof *idents);
+        pg->idents = idents;
+        return TT_OK;
+    }
+    tti_meeting m = meeting_of(pg);
+    tt_status st = tti_ident_self(pg->global_rank, pg->n_ranks, &self);
+    if (st == TT_OK)
+        st = tti_exchange(&m, "ident", &self, sizeof self, idents);
+    pg->idents = idents;
+    return st;
+}
+
+static tt_status check_hosts(const tt_pg *pg)
+{
+    for (int i = 0; i < pg->n_ranks; i++) {
+        const tti_ident *a = &pg->idents[pg->rank], *b = &pg->idents[i];
+        if (!tti_ident_same_host(a, b))
+            return TT_FAIL(TT_ERR_UNSUPPORTED,
+                           "group %s: rank %d is on host %s and rank %d on host %s; backend %s "
+                           "joins the processes of one host",
+                           pg->name, a->global_rank, a->host, b->global_rank, b->host,
+                           pg->ops->name);
+    }
+    return TT_OK;
+}
+
+static tti_member *members_of(const tt_pg *pg)
+{
+    tti_member *members = tti_calloc((size_t)pg->n_ranks, sizeof *members);
+    if (members == NULL)
+        return NULL;
+    for (int i = 0; i < pg->n_ranks; i++) {
+        members[i].global_rank = pg->global_ranks[i];
+        if (pg->idents != NULL) {
+            members[i].pid = pg->idents[i].pid;
+            memcpy(members[i].host, pg->idents[i].host, sizeof members[i].host);
+        }
+    }
+    return members;
+}
+
+static tt_status open_backend(tt_pg *pg, const tt_pg_options *opt)
+{
+    opening o = { meeting_of(pg) };
+    tti_member *members = members_of(pg);
+    if (members == NULL)
+        return TT_ERR_NOMEM;
+    tt_status st = pg->ops->open(&(tti_team_args){ .rank = pg->rank,
+                                                   .size = pg->n_ranks,
+                                                   .group = pg->name,
+                                                   .members = members,
+                                                   .same_process = pg->ops->local,
+                                                   .no_cma = opt->no_cma,
+                                                   .staging_bytes = opt->staging_bytes,
+                                                   .timeout_ms = tt_pg_timeout(pg),
+                                                   .exchange = exchange,
+                                                   .ctx = &o },
+                                 &pg->backend);
+    tti_mfree(members);
+    return st;
+}
+
+static tt_status open_recorder(tt_pg *pg)
+{
+    pg->recorder = tti_recorder_new(&(tti_recorder_info){ .group = pg->name,
+                                                          .desc = pg->desc,
+                                                          .backend = pg->ops->name,
+                                                          .rank = pg->rank,
+                                                          .size = pg->n_ranks,
+                                                          .global_ranks = pg->global_ranks,
+                                                          .timeout_ms = tt_pg_timeout(pg) });
+    return pg->recorder != NULL ? tti_monitor_start() : TT_ERR_NOMEM;
+}
+
+static tt_status join(tt_pg *pg, const tti_group_args *a)
+{
+    if (a->root != NULL && (pg->store = tt_store_prefix_new(pg->uid, a->root)) == NULL)
+        return tt_last_status();
+    if (pg->ops != &tti_backend_fake) {
+        if (pg->store == NULL)
+            return TT_FAIL(TT_ERR_INVALID, "group %s: backend %s needs a store", pg->name,
+                           pg->ops->name);
+        TT_TRY(meet(pg, a->idents));
+        TT_TRY(check_hosts(pg));
+    }
+    TT_TRY(open_backend(pg, &a->opt));
+    return open_recorder(pg);
+}
+
+static tt_status copy_args(tt_pg *pg, const tti_group_args *a)
+{
+    pg->uid = tti_strdup(a->uid);
+    pg->name = tti_strdup(a->name);
+    pg->desc = tti_strdup(a->opt.desc != NULL ? a->opt.desc : "");
+    pg->global_ranks = tti_malloc((size_t)(a->n_ranks + 1) * sizeof *pg->global_ranks);
+    if (pg->uid == NULL || pg->name == NULL || pg->desc == NULL || pg->global_ranks == NULL)
+        return TT_ERR_NOMEM;
+    memcpy(pg->global_ranks, a->global_ranks, (size_t)a->n_ranks * sizeof *pg->global_ranks);
+    return TT_OK;
+}
+
+tt_pg *tti_group_new(const tti_group_args *a)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    tt_pg *pg = tti_calloc(1, sizeof *pg);
+    if (pg == NULL)
+        return NULL;
+
+    pthread_once(&once, watch_forks);
+    atomic_init(&pg->refs, 1);
+    pthread_mutex_init(&pg->mu_run, NULL);
+    pthread_mutex_init(&pg->mu_queue, NULL);
+    pthread_mutex_init(&pg->mu_children, NULL);
+    tti_cond_init(&pg->cv_queue);
+    pg->rank = a->rank;
+    pg->size = a->rank >= 0 ? a->n_ranks : -1;
+    pg->n_ranks = a->n_ranks;
+    pg->global_rank = a->global_rank;
+    pg->root = tt_store_retain(a->root);
+    pg->debug = a->opt.debug;
+    pg->options = a->opt;
+    pg->options.name = pg->options.desc = pg->options.backend = NULL;
+    pg->fork_id = atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
+    atomic_init(&pg->timeout_ms, a->opt.timeout_ms);
+    tt_status st = copy_args(pg, a);
+    if (st == TT_OK && a->rank >= 0) {
+        pg->ops = a->ops;
+        atomic_fetch_add_explicit(&n_groups, 1, memory_order_relaxed);
+        st = join(pg, a);
+    }
+    if (st == TT_OK)
+        return pg;
+    tti_error_copy cause;
+    tti_error_save(&cause);
+    tt_pg_free(pg);
+    tti_error_restore(&cause);
+    return NULL;
+}
+
+tt_pg *tt_pg_retain(tt_pg *pg)
+{
+    if (pg != NULL)
+        tti_ref(&pg->refs);
+    return pg;
+}
+
+/* After the engine has ended. */
+void tti_group_destroy(tt_pg *pg)
+{
+    if (pg->ops != NULL) {
+        /* In a forked child the peers belong to the parent: only memory is given back. */
+        bool ours = pg->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
+        if (ours && pg->backend != NULL)
+            pg->ops->close(pg->backend);
+        if (ours)
+            tti_recorder_free(pg->recorder);
+        atomic_fetch_sub_explicit(&n_groups, 1, memory_order_relaxed);
+    }
+    tt_store_free(pg->store);
+    tt_store_free(pg->root);
+    tti_mfree(pg->idents);
+    tti_mfree(pg->global_ranks);
+    tti_mfree(pg->children);
+    tti_mfree(pg->name);
+    tti_mfree(pg->desc);
+    tti_mfree(pg->uid);
+    pthread_cond_destroy(&pg->cv_queue);
+    pthread_mutex_destroy(&pg->mu_children);
+    pthread_mutex_destroy(&pg->mu_queue);
+    pthread_mutex_destroy(&pg->mu_run);
+    tti_mfree(pg);
+}
+
+void tt_pg_free(tt_pg *pg)
+{
+    if (pg == NULL || !tti_unref(&pg->refs))
+        return;
+    if (tti_engine_stop(pg))
+        tti_group_destroy(pg);
+}
+
+void tt_pg_abort(tt_pg *pg, const char *reason)
+{
+    if (pg != NULL && pg->backend != NULL)
+        pg->ops->abort(pg->backend, reason);
+}
+
+/* ---- the group of all ranks -------------------------------------------------------------------- */
+
+const tti_backend_ops *tti_backend_find(const char *name)
+{
+    tti_text known = { 0 };
+
+    for (int i = 0; tti_backends[i] != NULL; i++) {
+        if (strcasecmp(tti_backends[i]->name, name) == 0)
+            return tti_backends[i];
+        tti_text_addf(&known, "%s%s", i > 0 ? ", " : "", tti_backends[i]->name);
+    }
+    TT_FAIL(TT_ERR_INVALID, "backend: expected one of %s; got \"%s\"", tti_text_str(&known), name);
+    tti_text_fini(&known);
+    return NULL;
+}
+
+static tt_status check_options(const tt_pg_options *opt)
+{
+    if (opt->timeout_ms < 0)
+        return TT_FAIL(TT_ERR_INVALID, "group: expected a time-out of 0 ms or more, got %d",
+                       opt->timeout_ms);
+    if ((unsigned)opt->debug > TT_DEBUG_DETAIL)
+        return TT_FAIL(TT_ERR_INVALID, "group: %d is no debug level", (int)opt->debug);
+    return TT_OK;
+}
+
+/* How often this rank made a group of all ranks on this store: part of the group's key. The count is kept
+ * in the store, so that it goes on when the store is opened again. */
+static tt_status generation(tt_store *store, int rank, int64_t *n_p)
+{
+    char key[48];
+
+    if (store == NULL) {
+        *n_p = 1;
+        return TT_OK;
+    }
+    snprintf(key, sizeof key, "tutti/made/%d", rank);
+    return tt_store_add(store, key, 1, n_p);
+}
+
+static tt_pg *world_new(tt_store *store, int rank, int size, const tti_backend_ops *ops,
+                        tt_pg_options opt)
+{
+    char uid[48];
+    int64_t n;
+    int *ranks = tti_malloc((size_t)size * sizeof *ranks);
+    if (ranks == NULL)
+        return NULL;
+    for (int i = 0; i < size; i++)
+        ranks[i] = i;
+    tt_pg *pg = NULL;
+    if (generation(store, rank, &n) == TT_OK) {
+        snprintf(uid, sizeof uid, "tutti/g%lld", (long long)n);
+        pg = tti_group_new(&(tti_group_args){ .root = store,
+                                              .uid = uid,
+                                              .global_ranks = ranks,
+                                              .n_ranks = size,
+                                              .rank = rank,
+                                              .global_rank = rank,
+                                              .ops = ops,
+                                              .opt = opt,
+                                              .name = opt.name != NULL ? opt.name : "world" });
+    }
+    tti_mfree(ranks);
+    if (pg != NULL)
+        tti_prof_set_world(rank, size, ops->name);
+    return pg;
+}
+
+tt_pg *tt_pg_new_store(tt_store *store, int rank, int size, const tt_pg_options *opt)
+{
+    tt_pg_options o = opt != NULL ? *opt : (tt_pg_options){ 0 };
+
+    if (size < 1 || rank < 0 || rank >= size)
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "group: expected a rank from 0 to size - 1, got rank %d of %d", rank,
+                            size);
+    if (check_options(&o) != TT_OK)
+        return NULL;
+    if (o.backend == NULL)
+        o.backend = tti_env_get(TTI_ENV_BACKEND) != NULL ? tti_env_get(TTI_ENV_BACKEND) : "shm";
+    const tti_backend_ops *ops = tti_backend_find(o.backend);
+    if (ops == NULL)
+        return NULL;
+    if (o.timeout_ms == 0)
+        o.timeout_ms = DEFAULT_TIMEOUT_MS;
+    return world_new(store, rank, size, ops, o);
+}

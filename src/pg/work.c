@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Works: handles of operations under way. */
+#include "pg/work.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/refcount.h"
+#include "tutti/tensor.h"
+
+void tti_cond_init(pthread_cond_t *cv)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cv, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool tti_cond_wait_until(pthread_cond_t *cv, pthread_mutex_t *mu, int64_t deadline_ns)
+{
+    if (deadline_ns == TTI_NEVER) {
+        pthread_cond_wait(cv, mu);
+        return true;
+    }
+    struct timespec at = { deadline_ns / 1000000000, deadline_ns % 1000000000 };
+    return pthread_cond_timedwait(cv, mu, &at) != ETIMEDOUT;
+}
+
+tt_work *tti_work_new(tt_pg *pg, const char *op, uint64_t seq)
+{
+    tt_work *w = tti_calloc(1, sizeof *w);
+    if (w == NULL)
+        return NULL;
+    atomic_init(&w->refs, 1);
+    w->op = op;
+    w->seq = seq;
+    w->pg = pg;
+    w->source = -1;
+    pthread_mutex_init(&w->mu_done, NULL);
+    tti_cond_init(&w->cv_done);
+    return w;
+}
+
+tt_status tti_work_keep(tt_work *w, tt_tensor *const *outs, int n)
+{
+    if (n == 0)
+        return TT_OK;
+    w->outs = tti_calloc((size_t)n, sizeof *w->outs);
+    if (w->outs == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 0; i < n; i++)
+        w->outs[i] = tt_tensor_retain(outs[i]);
+    w->n_outs = n;
+    return TT_OK;
+}
+
+tt_work *tti_work_done_new(const char *op)
+{
+    tt_work *w = tti_work_new(NULL, op, 0);
+    if (w != NULL)
+        atomic_store_explicit(&w->done, true, memory_order_release);
+    return w;
+}
+
+/* The list of the outputs, for a future; NULL on failure. */
+static tt_value *work_value(const tt_work *w)
+{
+    tt_value *list = tt_value_list_new();
+    if (list == NULL)
+        return NULL;
+    for (int i = 0; i < w->n_outs; i++)
+        if (tt_value_list_give(list, tt_value_tensor_new(w->outs[i])) != TT_OK) {
+            tt_value_free(list);
+            return NULL;
+        }
+    return list;
+}
+
+static void complete_future(const tt_work *w, tt_future *f)
+{
+    if (w->status != TT_OK) {
+        tt_future_fail(f, w->status, tt_work_error(w));
+        return;
+    }
+    tt_value *v = work_value(w);
+    if (v == NULL)
+        tt_future_fail(f, TT_ERR_NOMEM, "out of memory for the result of a work");
+    else
+        tt_future_set(f, v);
+    tt_value_free(v);
+}
+
+void tti_work_complete(tt_work *w, tt_status st)
+{
+    char *error = st != TT_OK ? tti_strdup(tt_last_error()) : NULL;
+
+    pthread_mutex_lock(&w->mu_done);
+    w->status = st;
+    w->error = error;
+    w->pg = NULL;
+    atomic_store_explicit(&w->done, true, memory_order_release);
+    tt_future *f = tt_future_retain(w->future);
+    pthread_cond_broadcast(&w->cv_done);
+    pthread_mutex_unlock(&w->mu_done);
+
+    if (f != NULL)
+        complete_future(w, f);
+    tt_future_free(f);
+}
+
+bool tt_work_done(const tt_work *w)
+{
+    if (w == NULL || atomic_load_explicit(&w->done, memory_order_acquire))
+        return true;
+    tt_work *mine = (tt_work *)w;
+    return mine->message && tti_message_poll(mine);
+}
+
+/* The end of a work as this thread's status and last error. */
+static tt_status report(const tt_work *w)
+{
+    if (w->status == TT_OK)
+        return TT_OK;
+    return TT_FAIL(w->status, "%s", tt_work_error(w));
+}
+
+static tt_status wait_done(tt_work *w, int64_t deadline_ns)
+{
+    bool in_time = true;
+
+    pthread_mutex_lock(&w->mu_done);
+    while (!atomic_load_explicit(&w->done, memory_order_relaxed) && in_time)
+        in_time = tti_cond_wait_until(&w->cv_done, &w->mu_done, deadline_ns);
+    bool done = atomic_load_explicit(&w->done, memory_order_relaxed);
+    pthread_mutex_unlock(&w->mu_done);
+    return done ? TT_OK : TT_ERR_TIMEOUT;
+}
+
+tt_status tt_work_wait(tt_work *w, int timeout_ms)
+{
+    if (w == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "tt_work_wait: no work");
+    if (timeout_ms < 0)
+        return TT_FAIL(TT_ERR_INVALID, "tt_work_wait: expected a time-out of 0 ms or more, got %d",
+                       timeout_ms);
+    if (!atomic_load_explicit(&w->done, memory_order_acquire)) {
+        int64_t deadline = timeout_ms == 0 ? TTI_NEVER : tti_deadline(timeout_ms);
+        tt_status st = w->message ? tti_message_wait(w, deadline) : wait_done(w, deadline);
+        if (st == TT_ERR_TIMEOUT && !atomic_load_explicit(&w->done, memory_order_acquire))
+            return TT_FAIL(TT_ERR_TIMEOUT,
+                           "%s #%llu is not done after a wait of %d ms (it goes on)", w->op,
+                           (unsigned long long)w->seq, timeout_ms);
+    }
+    return report(w);
+}
+
+tt_status tt_work_status(const tt_work *w)
+{
+    return w != NULL && atomic_load_explicit(&w->done, memory_order_acquire) ? w->status : TT_OK;
+}
+
+const char *tt_work_error(const tt_work *w)
+{
+    if (w == NULL || !atomic_load_explicit(&w->done, memory_order_acquire) || w->status == TT_OK)
+        return "";
+    return w->error != NULL ? w->error : tt_status_text(w->status);
+}
+
+int tt_work_source(const tt_work *w)
+{
+    return w != NULL && atomic_load_explicit(&w->done, memory_order_acquire) ? w->source : -1;
+}
+
+const char *tt_work_op(const tt_work *w)
+{
+    return w != NULL ? w->op : "";
+}
+
+uint64_t tt_work_seq(const tt_work *w)
+{
+    return w != NULL ? w->seq : 0;
+}
+
+tt_future *tt_work_future(tt_work *w)
+{
+    if (w == NULL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "tt_work_future: no work");
+    bool done = false;
+
+    pthread_mutex_lock(&w->mu_done);
+    tt_future *made = w->future == NULL ? w->future = tt_future_new() : NULL;
+    tt_future *f = tt_future_retain(w->future);
+    done = atomic_load_explicit(&w->done, memory_order_relaxed);
+    pthread_mutex_unlock(&w->mu_done);
+    if (done && made != NULL)
+        complete_future(w, made); /* tti_work_complete has seen none */
+    return f;
+}
+
+tt_work *tt_work_retain(tt_work *w)
+{
+    if (w != NULL)
+        tti_ref(&w->refs);
+    return w;
+}
+
+void tt_work_free(tt_work *w)
+{
+    if (w == NULL || !tti_unref(&w->refs))
+        return;
+    for (int i = 0; i < w->n_outs; i++)
+        tt_tensor_free(w->outs[i]);
+    tti_mfree(w->outs);
+    tt_future_free(w->future);
+    tti_mfree(w->error);
+    pthread_cond_destroy(&w->cv_done);
+    pthread_mutex_destroy(&w->mu_done);
+    tti_mfree(w);
+}
