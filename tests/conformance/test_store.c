@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every store does, whatever it is made of: the same tests on each kind. */
+/* What every store does, whatever it is made of: the same tests on each kind.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,8 @@
 #include <tutti/store.h>
 #include <tutti/testing.h>
 
-/* A kind of store: a second handle on the same keys, for threads and processes that share them. */
+/* A kind of store: a second handle on the same keys, for threads and processes
+ * that share them. */
 typedef struct kind {
     const char *name;
     tt_store *(*open)(void);
@@ -37,6 +39,18 @@ static tt_store *again_file(tt_store *first)
     return open_file();
 }
 
+static tt_store *open_tcp(void)
+{
+    return tt_store_tcp_open("127.0.0.1", 0,
+                             &(tt_store_tcp_options){ .serve = true, .secret = "s" });
+}
+
+static tt_store *again_tcp(tt_store *first)
+{
+    return tt_store_tcp_open("127.0.0.1", tt_store_tcp_port(first),
+                             &(tt_store_tcp_options){ .secret = "s" });
+}
+
 static tt_store *open_prefix(void)
 {
     tt_store *base = tt_store_memory_new();
@@ -48,7 +62,8 @@ static tt_store *open_prefix(void)
     return s;
 }
 
-/* ---- a store of the user's own: a memory store with the required functions only -------------- */
+/* ---- a store of the user's own: a memory store with the required functions
+ * only -------------- */
 
 static tt_status user_set(void *ctx, const char *key, const void *data, size_t size)
 {
@@ -97,13 +112,14 @@ static tt_store *open_user(void)
 }
 
 static const kind kinds[] = {
-    { "memory", tt_store_memory_new, same, false },
-    { "file", open_file, again_file, true },
-    { "prefix", open_prefix, same, false },
-    { "mine", open_user, same, false },
+    { "memory", tt_store_memory_new, same, false }, { "file", open_file, again_file, true },
+    { "prefix", open_prefix, same, false },         { "mine", open_user, same, false },
+    { "tcp", open_tcp, again_tcp, true },
 };
 
-/* ---- the tests ------------------------------------------------------------------------------ */
+/* ---- the tests
+ * ------------------------------------------------------------------------------
+ */
 
 static void check_value(tt_store *s, const char *key, const char *expected)
 {
@@ -149,8 +165,7 @@ static void holds_large_values(const kind *k, tt_store *s)
     TT_CHECK_EQ(b.size, n);
     TT_CHECK_MEM(b.data, big, n);
     tt_blob_free(&b);
-    TT_CHECK_ERR_SAYS(tt_store_set(s, "k", "", TT_STORE_MAX_VALUE + 1), TT_ERR_INVALID,
-                      "at most");
+    TT_CHECK_ERR_SAYS(tt_store_set(s, "k", "", TT_STORE_MAX_VALUE + 1), TT_ERR_INVALID, "at most");
     free(big);
 }
 
@@ -307,7 +322,8 @@ static void refuses_bad_arguments(const kind *k, tt_store *s)
     }
 }
 
-/* ---- several threads ------------------------------------------------------------------------- */
+/* ---- several threads
+ * ------------------------------------------------------------------------- */
 
 typedef struct worker {
     const kind *kind;
@@ -371,7 +387,8 @@ static void *wait_for_key(void *arg)
     return NULL;
 }
 
-/* A call that waits on a store must not keep others from using the same handle. */
+/* A call that waits on a store must not keep others from using the same handle.
+ */
 static void waits_without_blocking_others(const kind *k, tt_store *s)
 {
     worker w = { k, s, 0, 0 };
@@ -384,7 +401,9 @@ static void waits_without_blocking_others(const kind *k, tt_store *s)
     check_value(s, "meanwhile", "50");
 }
 
-/* ---- changes ---------------------------------------------------------------------------------- */
+/* ---- changes
+ * ----------------------------------------------------------------------------------
+ */
 
 static void waits_for_changes(const kind *k, tt_store *s)
 {
@@ -448,7 +467,8 @@ static void watches_a_key(const kind *k, tt_store *s)
     TT_CHECK_NULL(tt_store_watch_new(s, "watched", NULL, NULL));
 }
 
-/* ---- several processes ------------------------------------------------------------------------ */
+/* ---- several processes
+ * ------------------------------------------------------------------------ */
 
 static int child(const kind *k, tt_store *s, int index)
 {
@@ -487,7 +507,8 @@ static void serves_several_processes(const kind *k, tt_store *s)
     tt_blob_free(&b);
 }
 
-/* ---- one test per row and kind ------------------------------------------------------------------ */
+/* ---- one test per row and kind
+ * ------------------------------------------------------------------ */
 
 typedef struct row {
     const char *name;
