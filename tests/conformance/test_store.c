@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include <tutti/store.h>
 #include <tutti/testing.h>
@@ -549,10 +550,18 @@ static void run(void *ctx)
     tt_store_free(s);
 }
 
+/* libuv keeps two descriptors for the rest of the process, for signals. */
+static void end_libuv(void *ctx)
+{
+    (void)ctx;
+    uv_library_shutdown();
+}
+
 TT_TEST_TABLE(store)
 {
     char name[80];
 
+    tt_test_at_leak_check(end_libuv, NULL);
     for (int i = 0; i < N_ROWS; i++) {
         for (int j = 0; j < N_KINDS; j++) {
             struct cell *c = &cells[i * N_KINDS + j];
