@@ -51,9 +51,12 @@ TT_API int tt_test_required_ranks(const char *id, int fallback);
 
 /* TT_TEST_WITH_ENV(name, value) { ... }: the variable has this value (NULL: none) inside, and its old
  * one afterwards, also when a check ends the test. Do not return from the block. */
-#define TT_TEST_WITH_ENV(name, value)                                         \
-    for (bool tt_test_env_on = tt_test_env_push(name, value); tt_test_env_on; \
-         tt_test_env_on = tt_test_env_pop())
+#define TT_TEST_WITH_ENV(name, value) TT_TEST_ENV_NAMED(name, value, __LINE__)
+#define TT_TEST_ENV_NAMED(name, value, line) \
+    TT_TEST_ENV_ON(name, value, line) /* expands __LINE__ */
+#define TT_TEST_ENV_ON(name, value, line)                                   \
+    for (bool tt_env_##line = tt_test_env_push(name, value); tt_env_##line; \
+         tt_env_##line = tt_test_env_pop())
 TT_API bool tt_test_env_push(const char *name, const char *value); /* true; at most 16 deep */
 TT_API bool tt_test_env_pop(void);                                 /* false */
 
@@ -94,8 +97,10 @@ TT_API int tt_test_subtests(const tt_test_param *params, int n_params, tt_test_s
                             void *ctx);
 
 /* Checks on one rank only: threads share what they may change. */
-#define TT_CHECK_EQ_ON_RANK(rank, a, b) (tt_test_rank() != (rank) || TT_CHECK_EQ(a, b))
-#define TT_CHECK_NE_ON_RANK(rank, a, b) (tt_test_rank() != (rank) || TT_CHECK_NE(a, b))
+#define TT_CHECK_EQ_ON_RANK(rank, a, b) \
+    (tt_test_rank() == (rank) ? TT_CHECK_EQ(a, b) : tt_test_check(TT_TEST_HERE, "", true))
+#define TT_CHECK_NE_ON_RANK(rank, a, b) \
+    (tt_test_rank() == (rank) ? TT_CHECK_NE(a, b) : tt_test_check(TT_TEST_HERE, "", true))
 
 #ifdef __cplusplus
 }
