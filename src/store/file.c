@@ -106,6 +106,9 @@ static tt_status read_on(file *f)
         if (st == TT_OK)
             st = tti_log_apply(p, got, &f->table, &used, &need);
         f->offset += (int64_t)used; /* also of the records before a damaged one */
+        if (st == TT_ERR_FORMAT)
+            st = TT_FAIL(TT_ERR_FORMAT, "store: file %s is damaged at byte %lld", f->path,
+                         (long long)f->offset);
         tti_mfree(p);
         if (used == 0 && (need <= n || (int64_t)need > size - f->offset))
             break; /* the rest is no whole record */
@@ -171,9 +174,6 @@ static tt_status refresh(file *f)
     TT_TRY(lock(f));
     first.status = read_on(f);
     unlock(f);
-    if (first.status == TT_ERR_FORMAT)
-        return TT_FAIL(TT_ERR_FORMAT, "store: file %s is damaged at byte %lld", f->path,
-                       (long long)f->offset);
     return first.status;
 }
 
@@ -186,9 +186,6 @@ static tt_status begin_write(file *f)
     TT_TRY(after_fork(f));
     TT_TRY(lock(f));
     st = read_on(f);
-    if (st == TT_ERR_FORMAT && f->offset > 0)
-        st = TT_FAIL(TT_ERR_FORMAT, "store: file %s is damaged at byte %lld", f->path,
-                     (long long)f->offset);
     if (st == TT_OK)
         st = size_of(f, &size);
     if (st == TT_OK && size > f->offset && ftruncate(f->fd, f->offset) != 0)

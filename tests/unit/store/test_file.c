@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file store: writers that are killed, files that are torn, damaged or something else. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "store/log.h"
+#include <tutti/store.h>
+#include <tutti/testing.h>
+
+static char path[500];
+
+static tt_store *open_here(void)
+{
+    snprintf(path, sizeof path, "%s/store", tt_test_tmpdir());
+    return tt_store_file_open(path);
+}
+
+static off_t size_now(void)
+{
+    struct stat info = { .st_size = -1 };
+
+    TT_CHECK_EQ(stat(path, &info), 0);
+    return info.st_size;
+}
+
+/* ---- killed writers ---------------------------------------------------------------------------- */
+
+/* Sets and counts until it is killed. Every value says how long it is, so that half of one shows. */
+static void write_for_ever(int seed)
+{
+    tt_store *s = tt_store_file_open(path);
+    static char value[70000];
+    unsigned state = (unsigned)seed;
+
+    for (int i = 0; s != NULL; i++) {
+        char key[32];
+        size_t n = (size_t)rand_r(&state) % (i % 16 == 0 ? sizeof value : 300);
+
+        memset(value, 'a' + i % 26, n);
+        if (n >= sizeof n)
+            memcpy(value, &n, sizeof n);
+        snprintf(key, sizeof key, "k%d", rand_r(&state) % 50);
+        if (tt_store_set(s, key, value, n) != TT_OK || tt_store_add(s, "n", 1, NULL) != TT_OK)
+            _exit(1);
+    }
+    _exit(2);
+}
+
+static void check_all_whole(tt_store *s)
+{
+    for (int i = 0; i < 50; i++) {
+        char key[32];
+        const char *keys = key;
+        bool present = false;
+        size_t n;
+        tt_blob b;
+
+        snprintf(key, sizeof key, "k%d", i);
+        TT_REQUIRE_OK(tt_store_check(s, &keys, 1, &present));
+        if (!present)
+            continue;
+        TT_REQUIRE_OK(tt_store_get(s, key, &b));
+        if (b.size >= sizeof n) {
+            memcpy(&n, b.data, sizeof n);
+            TT_CHECK_EQ(n, b.size);
+        }
+        tt_blob_free(&b);
+    }
+}
+
+TT_TEST_LIMIT(store_file, survives_killed_writers, 120)
+{
+    tt_store *s = open_here();
+    unsigned state = (unsigned)tt_test_seed();
+    int64_t before = 0, after;
+    int status;
+
+    TT_REQUIRE_NOT_NULL(s);
+    for (int i = 0; i < 200; i++) {
+        struct timespec t = { .tv_nsec = 200000 + rand_r(&state) % 6000000 };
+        pid_t pid = fork();
+
+        if (pid == 0)
+            write_for_ever(rand_r(&state) + i);
+        TT_REQUIRE_GT(pid, 0);
+        nanosleep(&t, NULL);
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        TT_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        TT_REQUIRE_OK(tt_store_add(s, "n", 0, &after)); /* also cuts off what was torn */
+        TT_CHECK_GE(after, before);
+        before = after;
+    }
+    TT_CHECK_GT(before, 0);
+    check_all_whole(s);
+    tt_store_free(s);
+    s = tt_store_file_open(path); /* one that reads all from the beginning agrees */
+    TT_REQUIRE_NOT_NULL(s);
+    check_all_whole(s);
+    TT_REQUIRE_OK(tt_store_add(s, "n", 0, &after));
+    TT_CHECK_EQ(after, before);
+    tt_store_free(s);
+}
+
+/* ---- torn and damaged files ---------------------------------------------------------------------- */
+
+static void check_text(tt_store *s, const char *key, const char *text)
+{
+    tt_blob b;
+
+    TT_REQUIRE_OK(tt_store_get(s, key, &b));
+    TT_CHECK_STR((const char *)b.data, text);
+    tt_blob_free(&b);
+}
+
+TT_TEST(store_file, cuts_off_a_torn_record_wherever_it_ends)
+{
+    tt_store *s = open_here();
+    off_t whole, more;
+
+    TT_REQUIRE_NOT_NULL(s);
+    TT_REQUIRE_OK(tt_store_set(s, "kept", "value", 5));
+    whole = size_now();
+    TT_REQUIRE_OK(tt_store_set(s, "torn", "lost", 4));
+    more = size_now();
+    tt_store_free(s);
+    for (off_t size = more - 1; size > whole; size--) {
+        bool present = true;
+        const char *key = "torn";
+        tt_store *reader, *writer;
+
+        TT_REQUIRE_EQ(truncate(path, size), 0);
+        reader = tt_store_file_open(path);
+        writer = tt_store_file_open(path);
+        TT_REQUIRE(reader != NULL && writer != NULL);
+        TT_CHECK_OK(tt_store_check(reader, &key, 1, &present));
+        TT_CHECK(!present);
+        TT_CHECK_EQ(size_now(), size); /* a reader changes nothing */
+        TT_CHECK_OK(tt_store_set(writer, "torn", "lost", 4));
+        TT_CHECK_EQ(size_now(), more);
+        check_text(reader, "torn", "lost");
+        check_text(reader, "kept", "value");
+        tt_store_free(reader);
+        tt_store_free(writer);
+    }
+}
+
+TT_TEST(store_file, begins_anew_when_even_the_beginning_is_torn)
+{
+    tt_store *s = open_here();
+
+    tt_store_free(s);
+    TT_REQUIRE_EQ(truncate(path, 3), 0);
+    s = tt_store_file_open(path);
+    TT_REQUIRE_NOT_NULL(s);
+    TT_REQUIRE_OK(tt_store_set(s, "a", "b", 1));
+    check_text(s, "a", "b");
+    tt_store_free(s);
+}
+
+TT_TEST(store_file, tells_damage_from_a_torn_end)
+{
+    tt_store *s = open_here();
+    char byte = '!';
+    tt_blob b;
+    int fd;
+
+    TT_REQUIRE_NOT_NULL(s);
+    TT_REQUIRE_OK(tt_store_set(s, "first", "1", 1));
+    TT_REQUIRE_OK(tt_store_set(s, "second", "2", 1));
+    tt_store_free(s);
+    fd = open(path, O_WRONLY);
+    TT_REQUIRE_EQ(pwrite(fd, &byte, 1, TTI_LOG_MAGIC_SIZE + TTI_LOG_HEAD), 1);
+    close(fd);
+    s = tt_store_file_open(path);
+    TT_CHECK_NULL(s);
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_FORMAT);
+    TT_CHECK_EQ(size_now(), TTI_LOG_MAGIC_SIZE + 2 * TTI_LOG_HEAD + 5 + 1 + 6 + 1); /* untouched */
+    (void)b;
+}
+
+TT_TEST(store_file, leaves_other_files_alone)
+{
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/letter", tt_test_tmpdir());
+    f = fopen(path, "w");
+    TT_REQUIRE_NOT_NULL(f);
+    fputs("Dear reader, this is no store.", f);
+    fclose(f);
+    TT_CHECK_NULL(tt_store_file_open(path));
+    TT_CHECK_CONTAINS(tt_last_error(), "exists and is no store");
+    TT_CHECK_EQ(size_now(), 30);
+    TT_CHECK_NULL(tt_store_file_open("/nonexistent/dir/store"));
+    TT_CHECK_CONTAINS(tt_last_error(), "/nonexistent/dir/store");
+    TT_CHECK_NULL(tt_store_file_open(""));
+}
+
+TT_TEST(store_file, notices_that_the_file_was_cut_under_its_feet)
+{
+    tt_store *s = open_here();
+    const char *key = "a";
+    bool present;
+
+    TT_REQUIRE_OK(tt_store_set(s, "a", "b", 1));
+    TT_REQUIRE_OK(tt_store_check(s, &key, 1, &present));
+    TT_REQUIRE_EQ(truncate(path, 9), 0);
+    TT_CHECK_ERR_SAYS(tt_store_check(s, &key, 1, &present), TT_ERR_FORMAT, "was cut");
+    tt_store_free(s);
+}
+
+/* ---- records -------------------------------------------------------------------------------------- */
+
+TT_TEST(store_log, applies_whole_records_and_says_what_the_next_needs)
+{
+    size_t a, b, used, need;
+    uint8_t *first = tti_log_record(TTI_LOG_SET, "key", "value", 5, &a);
+    uint8_t *second = tti_log_record(TTI_LOG_APPEND, "key", "!", 1, &b);
+    uint8_t both[200];
+    tti_table t = { 0 };
+
+    TT_REQUIRE(first != NULL && second != NULL);
+    memcpy(both, first, a);
+    memcpy(both + a, second, b);
+    TT_CHECK_OK(tti_log_apply(both, a + TTI_LOG_HEAD, &t, &used, &need));
+    TT_CHECK_EQ(used, a);
+    TT_CHECK_EQ(need, b);
+    TT_CHECK_STR((const char *)tti_table_find(&t, "key")->data, "value");
+    TT_CHECK_OK(tti_log_apply(both + a, b, &t, &used, &need));
+    TT_CHECK_STR((const char *)tti_table_find(&t, "key")->data, "value!");
+    TT_CHECK_EQ(need, 0);
+    both[a + 4] = 77; /* an operation that does not exist */
+    TT_CHECK_ERR(tti_log_apply(both, a + b, &t, &used, &need), TT_ERR_FORMAT);
+    TT_CHECK_EQ(used, a);
+    tti_mfree(first);
+    tti_mfree(second);
+    tti_table_fini(&t);
+}
