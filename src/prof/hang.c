@@ -87,9 +87,16 @@ static void add_json_ranks(tti_text *t, const char *key, const group *g, picks p
     tti_text_add(t, "]");
 }
 
-/* One finding: the sentence, for JSON with who waits and who is to blame. */
-static void add_finding(report *rep, const group *g, const char *kind, const tti_dump_entry *e,
-                        picks waits, picks blamed, const void *ctx, tti_text *words)
+/* Who waits and who is to blame, and what kind of trouble it is. */
+typedef struct blame {
+    const char *kind;
+    picks waits, blamed;
+    const void *ctx; /* of both */
+} blame;
+
+/* One finding: the sentence, and for JSON its parts. */
+static void add_finding(report *rep, const group *g, blame b, const tti_dump_entry *e,
+                        tti_text *words)
 {
     tti_text *t = &rep->text;
 
@@ -99,11 +106,11 @@ static void add_finding(report *rep, const group *g, const char *kind, const tti
     } else {
         tti_text_addf(t, "%s{\"group\":", rep->n_found != 0 ? ",\n " : "");
         add_json_text(t, g->first->group);
-        tti_text_addf(t, ",\"kind\":\"%s\",\"op\":", kind);
+        tti_text_addf(t, ",\"kind\":\"%s\",\"op\":", b.kind);
         add_json_text(t, e->op);
         tti_text_addf(t, ",\"seq\":%llu", (unsigned long long)e->seq);
-        add_json_ranks(t, "waiting", g, waits, ctx);
-        add_json_ranks(t, "blamed", g, blamed, ctx);
+        add_json_ranks(t, "waiting", g, b.waits, b.ctx);
+        add_json_ranks(t, "blamed", g, b.blamed, b.ctx);
         tti_text_add(t, ",\"text\":");
         add_json_text(t, tti_text_str(words));
         tti_text_add(t, "}");
@@ -336,7 +343,7 @@ static void tell_different(report *rep, const group *g, const tti_dump_entry *us
     add_different(&t, g, usual);
     if (how_many(g, missing, NULL) > 0)
         add_missing(&t, g, any_waiter(g));
-    add_finding(rep, g, "different", usual, agrees, differs, usual, &t);
+    add_finding(rep, g, (blame){ "different", agrees, differs, usual }, usual, &t);
 }
 
 static void tell_missing(report *rep, const group *g, const tti_dump_entry *usual)
@@ -347,7 +354,7 @@ static void tell_missing(report *rep, const group *g, const tti_dump_entry *usua
     tti_text_add(&t, n == 1 ? " waits in " : " wait in ");
     add_op(&t, usual);
     add_missing(&t, g, any_waiter(g));
-    add_finding(rep, g, "missing", usual, waits_here, missing, NULL, &t);
+    add_finding(rep, g, (blame){ "missing", waits_here, missing, NULL }, usual, &t);
 }
 
 static void tell_unfinished(report *rep, const group *g, const tti_dump_entry *usual)
@@ -374,7 +381,7 @@ static void tell_unfinished(report *rep, const group *g, const tti_dump_entry *u
     } else {
         tti_text_add(&t, "; nobody is missing");
     }
-    add_finding(rep, g, "unfinished", usual, waits_here, waits_here, NULL, &t);
+    add_finding(rep, g, (blame){ "unfinished", waits_here, waits_here, NULL }, usual, &t);
 }
 
 /* True when there is something to say about the collective that g->at holds. */
@@ -540,7 +547,7 @@ static void tell_circle(report *rep, const group *g, int r)
                       (unsigned long long)e->seq);
         at = e->peer;
     } while (at != r);
-    add_finding(rep, g, "circle", message(g, r), on_circle_of, on_circle_of, &r, &t);
+    add_finding(rep, g, (blame){ "circle", on_circle_of, on_circle_of, &r }, message(g, r), &t);
 }
 
 static void tell_message(report *rep, const group *g, int r)
@@ -564,7 +571,7 @@ static void tell_message(report *rep, const group *g, int r)
             tti_text_add(&t, ": it has sent and received nothing");
         add_elsewhere(&t, g, peer);
     }
-    add_finding(rep, g, "message", e, is_the_one, is_awaited_by, &r, &t);
+    add_finding(rep, g, (blame){ "message", is_the_one, is_awaited_by, &r }, e, &t);
 }
 
 static void judge_messages(report *rep, const group *g)
