@@ -250,6 +250,28 @@ static tt_status run_part(tti_call *c, tti_part *p, int64_t deadline_ns)
     return c->pg->ops->run(c->pg->backend, &p->c);
 }
 
+/* The words of a call whose own time is over say how long that was. */
+static void add_time(const tti_call *c, tt_status st, int64_t deadline_ns)
+{
+    tti_error_copy cause;
+
+    if (st != TT_ERR_TIMEOUT || tti_now_ns() < deadline_ns)
+        return;
+    tti_error_save(&cause);
+    TT_FAIL(st, "%s, after %d ms", cause.text, c->timeout_ms);
+}
+
+/* The end of a call, on the records. */
+static void end(tti_call *c, tt_status st)
+{
+    if (st != TT_OK)
+        tti_recorder_dump(c->pg->recorder, tt_status_name(st), tt_last_error());
+    if (c->mark != NULL) {
+        tti_prof_op_end(c->mark, st != TT_OK);
+        c->mark = NULL;
+    }
+}
+
 tt_status tti_call_run(tti_call *c)
 {
     tt_pg *pg = c->pg;
@@ -259,6 +281,7 @@ tt_status tti_call_run(tti_call *c)
         tti_recorder_started(pg->recorder, c->ticket);
         st = c->fn(c->ctx, pg);
         tti_recorder_ended(pg->recorder, c->ticket, st);
+        end(c, st);
         return st;
     }
     int64_t deadline = tti_deadline(c->timeout_ms);
@@ -273,11 +296,8 @@ tt_status tti_call_run(tti_call *c)
     if (st == TT_OK)
         write_back(c);
     else
-        tti_recorder_dump(pg->recorder, tt_status_name(st), tt_last_error());
-    if (c->mark != NULL) {
-        tti_prof_op_end(c->mark, st != TT_OK);
-        c->mark = NULL;
-    }
+        add_time(c, st, deadline);
+    end(c, st);
     return st;
 }
 
