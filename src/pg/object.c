@@ -51,25 +51,26 @@ static int64_t encode(object_call *c, const tt_value *v, void **data_p)
     return (int64_t)st;
 }
 
-/* The first failure that a list of sizes tells of, on `rank` or, -1, on the rank of its place. */
-static tt_status judge(const object_call *c, const int64_t *sizes, int n, int rank)
+/* What a list of sizes tells of failures on `root` or, -1, on the rank of each place: one's own before
+ * those of others. */
+static tt_status judge(const object_call *c, const int64_t *sizes, int n, int root)
 {
     int64_t total = 0;
 
+    if (c->error.status != TT_OK) {
+        tti_error_restore(&c->error);
+        return c->error.status;
+    }
     for (int i = 0; i < n; i++) {
-        int who = rank >= 0 ? rank : i;
+        int who = c->pg->global_ranks[root >= 0 ? root : i];
 
         if (sizes[i] >= 0 && !__builtin_add_overflow(total, sizes[i], &total))
             continue;
-        if (who == c->rank && c->error.status != TT_OK) {
-            tti_error_restore(&c->error);
-            return c->error.status;
-        }
         if (sizes[i] == TT_ERR_FORMAT)
             return TT_FAIL(TT_ERR_FORMAT, "%s: group %s: the value of rank %d cannot be sent",
-                           c->op, tt_pg_name(c->pg), who);
-        return TT_FAIL(TT_ERR_PEER, "%s: group %s: rank %d failed: %s", c->op, tt_pg_name(c->pg),
-                       who, tt_status_text((tt_status)sizes[i]));
+                           c->op, c->pg->name, who);
+        return TT_FAIL(TT_ERR_PEER, "%s: group %s: rank %d failed: %s", c->op, c->pg->name, who,
+                       tt_status_text((tt_status)sizes[i]));
     }
     return TT_OK;
 }

@@ -72,7 +72,7 @@ static tt_status check_facts(const sum_call *s, const facts *mine)
             return TT_FAIL(TT_ERR_INVALID,
                            "all_reduce: group %s: the sparse tensors of ranks %d and %d differ in "
                            "shape or type",
-                           s->pg->name, s->pg->rank, i);
+                           s->pg->name, s->pg->global_rank, s->pg->global_ranks[i]);
     return TT_OK;
 }
 
