@@ -14,23 +14,6 @@
 
 enum { TIMEOUT_MS = 60000, KEPT_TIMEOUT_MS = 120000 };
 
-/* Builds without groups and stores can still run tests that use none. */
-#pragma weak tt_pg_init_store
-#pragma weak tt_pg_is_initialized
-#pragma weak tt_pg_shutdown
-#pragma weak tt_pg_default
-#pragma weak tt_pg_abort
-#pragma weak tt_pg_retain
-#pragma weak tt_pg_free
-#pragma weak tt_set_debug_level
-#pragma weak tt_backend_parse
-#pragma weak tt_store_memory_new
-#pragma weak tt_store_file_open
-#pragma weak tt_store_set
-#pragma weak tt_store_set_timeout
-#pragma weak tt_store_free
-#pragma weak tt_store_retain
-
 /* The store of this rank; threads share one. */
 static _Thread_local tt_store *my_store;
 static tt_store *shared_store; /* guarded by shared_lock */
@@ -41,13 +24,12 @@ bool tti_group_has_backend(const char *name)
 {
     const char *known;
 
-    return tt_backend_parse != NULL && tt_backend_parse(name, &known) == TT_OK;
+    return tt_backend_parse(name, &known) == TT_OK;
 }
 
 void tti_group_read_debug_level(void)
 {
-    if (tt_set_debug_level != NULL)
-        tt_set_debug_level(TT_DEBUG_DEFAULT);
+    tt_set_debug_level(TT_DEBUG_DEFAULT);
 }
 
 static void store_path(char *path, size_t size)
@@ -79,8 +61,6 @@ tt_store *tt_test_store(void)
 {
     char path[512];
 
-    if (tt_store_file_open == NULL || tt_store_memory_new == NULL)
-        tt_test_skip(TT_TEST_SKIP_BACKEND, "this build has no stores");
     if (my_store != NULL)
         return my_store;
     store_path(path, sizeof path);
@@ -113,8 +93,6 @@ static void make_group(void)
 
 tt_pg *tt_test_pg(void)
 {
-    if (tt_pg_init_store == NULL || tt_pg_is_initialized == NULL)
-        tt_test_skip(TT_TEST_SKIP_BACKEND, "this build has no process groups");
     if (!tt_pg_is_initialized())
         make_group();
     return tt_pg_default();
@@ -138,7 +116,7 @@ static void drop_store(void)
 
 void tti_world_end_group(void)
 {
-    if (tt_pg_is_initialized != NULL && tt_pg_is_initialized())
+    if (tt_pg_is_initialized())
         tt_pg_shutdown();
     drop_store();
 }
@@ -154,7 +132,7 @@ void tti_world_end_body(int code)
     if (s != NULL && s->keep_group)
         return;
     /* After a failure leaving may wait for ranks that will not come. */
-    if (code != TT_TEST_EXIT_PASS && tt_pg_is_initialized != NULL && tt_pg_is_initialized())
+    if (code != TT_TEST_EXIT_PASS && tt_pg_is_initialized())
         tt_pg_abort(tt_pg_default(), "a rank of the test has failed");
     tti_world_end_group();
 }
@@ -167,7 +145,7 @@ void tti_world_rank_died(tti_world *w, int rank, const char *cause)
 
     (void)w;
     store_path(path, sizeof path);
-    if (tt_store_file_open == NULL || access(path, F_OK) != 0)
+    if (access(path, F_OK) != 0)
         return;
     s = tt_store_file_open(path);
     if (s == NULL)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts this program again and collects what it leaves. */
 #include "harness/again.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Modules that record, logged errors, what backends can do, sparse inputs, addresses. */
 #include "harness/ddp_tools.h"
 
 #include <arpa/inet.h>

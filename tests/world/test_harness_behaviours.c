@@ -12,11 +12,6 @@
 #include "harness/ddp_tools.h"
 #include "testing/testing.h"
 
-#pragma weak tt_store_tcp_open
-#pragma weak tt_store_tcp_port
-#pragma weak tt_get_debug_level
-#pragma weak tt_set_debug_level
-
 TT_TEST_NAMED(test_skips, "harness", "TEST_SKIPS")
 {
     static const int devices[] = { 75, 77, 80, 81, 82, 83, 84, 85 };
@@ -355,17 +350,13 @@ static void note_level(void *ctx)
 {
     char *seen = ctx;
     const char *level = getenv("TUTTI_DISTRIBUTED_DEBUG");
+    tt_debug_level expected = TT_DEBUG_OFF;
 
     TT_REQUIRE_NOT_NULL(level);
     strcat(strcat(seen, level), " ");
-    if (tt_get_debug_level != NULL) {
-        tt_debug_level expected = TT_DEBUG_OFF;
-
-        TT_CHECK_OK(tt_debug_level_parse(level, &expected));
-        TT_CHECK_EQ(tt_get_debug_level(), expected);
-    }
+    TT_CHECK_OK(tt_debug_level_parse(level, &expected));
+    TT_CHECK_EQ(tt_get_debug_level(), expected);
 }
-#pragma weak tt_debug_level_parse
 
 TT_TEST_RANKS_NAMED(2, with_dist_debug_levels, "harness", "with_dist_debug_levels")
 {
@@ -379,8 +370,7 @@ TT_TEST_RANKS_NAMED(2, with_dist_debug_levels, "harness", "with_dist_debug_level
     tt_test_each_debug_level(two, 2, note_level, seen);
     TT_CHECK_STR(seen, "INFO OFF ");
     TT_CHECK_STR(getenv("TUTTI_DISTRIBUTED_DEBUG"), "INFO");
-    if (tt_get_debug_level != NULL)
-        TT_CHECK_EQ(tt_get_debug_level(), TT_DEBUG_INFO);
+    TT_CHECK_EQ(tt_get_debug_level(), TT_DEBUG_INFO);
 }
 
 TT_TEST_NAMED(captured_output, "harness", "captured_output")
@@ -406,8 +396,6 @@ TT_TEST_NAMED(create_tcp_store, "harness", "create_tcp_store")
 {
     tt_store *s;
 
-    if (tt_store_tcp_open == NULL)
-        TT_SKIP("this build has no TCP store");
     s = tt_store_tcp_open("127.0.0.1", 0, &(tt_store_tcp_options){ .serve = true });
     TT_REQUIRE_NOT_NULL(s);
     TT_CHECK_GT(tt_store_tcp_port(s), 0);
@@ -426,8 +414,6 @@ TT_TEST_NAMED(create_device, "harness", "create_device")
     TT_CHECK_STR(address, "127.0.0.1");
     TT_CHECK_STR(loopback, "127.0.0.1");
     TT_CHECK(!interface_address("no such interface", address, sizeof address));
-    if (tt_store_tcp_open == NULL)
-        TT_SKIP("this build has no TCP store");
     s = tt_store_tcp_open(loopback, 0, &(tt_store_tcp_options){ .serve = true });
     TT_REQUIRE_NOT_NULL(s);
     TT_CHECK_GT(tt_store_tcp_port(s), 0);

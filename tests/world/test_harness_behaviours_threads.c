@@ -10,11 +10,6 @@
 #include "harness/again.h"
 #include "testing/testing.h"
 
-#pragma weak tt_pg_rank
-#pragma weak tt_pg_size
-#pragma weak tt_pg_backend
-#pragma weak tt_pg_is_initialized
-
 static double soon(void)
 {
     return tti_test_sanitized() ? 20 : 2;
@@ -78,7 +73,7 @@ static void thread_set_up(void *ctx)
 static void thread_tear_down(void *ctx)
 {
     (void)ctx;
-    if (tt_pg_is_initialized != NULL && tt_pg_is_initialized())
+    if (tt_pg_is_initialized())
         TT_FAIL_TEST("the group is still there");
     if (pthread_equal(pthread_self(), main_thread))
         TT_FAIL_TEST("on the main thread");
