@@ -17,7 +17,7 @@
 
 static double soon(void)
 {
-    return tti_test_sanitized() ? 20 : 2;
+    return tti_test_sanitized() ? 20 : 6; /* 0.1 on an idle machine */
 }
 
 static int count_files(const char *path)
@@ -476,7 +476,7 @@ TT_TEST_NAMED(kept_wait, "harness", "MultiProcContinuousTest._worker_run_main_wa
     const again_outcome *o = RUN("meta_kept_drain", "-v");
 
     /* The failure of rank 0 does not hide the answers of the others. */
-    TT_CHECK_CONTAINS(o->report, "got 0 and 9; rank 1: ");
+    TT_CHECK_CONTAINS(o->report, "got 0 and 9; rank 1");
     TT_CHECK_CONTAINS(o->report, "got 2 and 9");
     TT_CHECK_CONTAINS(o->report, "b_after\tskip\t");
     o = RUN("meta_kept_deaf");

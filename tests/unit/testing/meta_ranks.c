@@ -7,7 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "tutti/testing.h"
+#include "tutti/collective.h"
+#include "tutti/testing_tools.h"
 
 static void no_core_dump(void)
 {
@@ -136,6 +137,7 @@ TT_TEST_RANKS_HIDDEN(2, meta_ranks, exits_are_ignored, 0)
 TT_TEST_RANKS_HIDDEN(2, meta_ranks, shows_its_seed, 0)
 {
     printf("seed of rank %d is %llu\n", tt_test_rank(), (unsigned long long)tt_test_seed());
+    tt_test_barrier();
     TT_CHECK_EQ(tt_test_rank(), 0);
 }
 
@@ -303,4 +305,34 @@ TT_TEST_TABLE(meta_kept_skips)
     static tt_test_suite suite = { .suite = "meta_kept_skips", .set_up = tired };
 
     tt_test_suite_register(&suite);
+}
+
+/* ---- groups ---- */
+
+TT_TEST_THREADS_HIDDEN(3, meta_threads, one_fails_others_in_a_collective, 0)
+{
+    tt_pg *pg = tt_test_pg();
+
+    TT_REQUIRE_OK(tt_pg_barrier(pg, NULL, NULL));
+    if (tt_test_rank() == 1)
+        TT_REQUIRE_EQ(1, 2);
+    TT_REQUIRE_OK(tt_pg_barrier(pg, NULL, NULL));
+    printf("not reached\n");
+}
+
+TT_TEST_RANKS_HIDDEN(3, meta_ranks, one_fails_others_in_a_collective, 0)
+{
+    tt_pg *pg = tt_test_pg();
+
+    TT_REQUIRE_OK(tt_pg_barrier(pg, NULL, NULL));
+    if (tt_test_rank() == 1)
+        TT_REQUIRE_EQ(1, 2);
+    TT_REQUIRE_OK(tt_pg_barrier(pg, NULL, NULL));
+    printf("not reached\n");
+}
+
+TT_TEST_RANKS_HIDDEN(2, meta_ranks, leaks_descriptors, 0)
+{
+    if (tt_test_rank() == 1)
+        TT_CHECK_GE(dup(1), 0);
 }

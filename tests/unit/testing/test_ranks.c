@@ -12,7 +12,7 @@
 /* Seconds from the first failure to the end of the run, on a busy machine under a sanitizer too. */
 static double soon(void)
 {
-    return tti_test_sanitized() ? 20 : 2;
+    return tti_test_sanitized() ? 20 : 6; /* 0.1 on an idle machine */
 }
 
 TT_TEST(testing_ranks, output_is_shown_rank_by_rank)
@@ -252,4 +252,26 @@ TT_TEST(testing_ranks, a_skip_in_the_set_up_of_kept_ranks_skips_all)
     TT_CHECK_EQ(o->code, 0);
     TT_CHECK_CONTAINS(o->report, "\tneeds 2 devices\n");
     TT_CHECK_STR(again_last_line(o->text), "0 passed, 0 failed, 2 skipped\n");
+}
+
+/* ---- groups, descriptors ---- */
+
+TT_TEST(testing_ranks, a_failure_wakes_ranks_in_a_collective)
+{
+    const again_outcome *o = RUN("meta_threads.one_fails_others_in_a_collective",
+                                 "meta_ranks.one_fails_others_in_a_collective");
+
+    TT_CHECK_STR(again_last_line(o->text), "0 passed, 2 failed, 0 skipped\n");
+    TT_CHECK_CONTAINS(o->report, "rank 1 (first): tests/unit/testing/meta_ranks.c:");
+    TT_CHECK_NULL(strstr(o->text, "not reached"));
+    TT_CHECK_NULL(strstr(o->report, "had not ended"));
+    TT_CHECK(o->seconds < soon());
+}
+
+TT_TEST(testing_ranks, descriptors_left_open_are_named)
+{
+    const again_outcome *o = RUN("meta_ranks.leaks_descriptors");
+
+    TT_CHECK_CONTAINS(o->report, "rank 1 (first): tests/unit/testing/meta_ranks.c:");
+    TT_CHECK_CONTAINS(o->report, ": 1 descriptors leaked; open: 3 -> /memfd:rank output");
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of several ranks, from inside: each rank knows its place and shares what it should. */
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tutti/testing.h"
+#include "tutti/collective.h"
+#include "tutti/testing_tools.h"
 
 TT_TEST(testing_world, a_plain_test_is_rank_0_of_1)
 {
@@ -108,4 +110,53 @@ TT_TEST_RANKS(8, testing_world, more_ranks_than_cores)
 {
     for (int i = 0; i < 50; i++)
         tt_test_barrier();
+}
+
+/* ---- groups ---- */
+
+static void sum_over_all(int n)
+{
+    TT_SCOPE {
+        tt_tensor *t = tt_full(TT_SHAPE(3), tt_test_rank() + 1, TT_F32, TT_CPU);
+
+        TT_REQUIRE_OK(tt_pg_all_reduce(tt_test_pg(), t, NULL, NULL));
+        TT_CHECK_NEAR(((const float *)tt_tensor_data(t))[2], n * (n + 1) / 2, 0);
+    }
+}
+
+TT_TEST_RANKS(3, testing_world, processes_have_a_group)
+{
+    sum_over_all(3);
+}
+
+TT_TEST_THREADS(3, testing_world, threads_have_a_group)
+{
+    sum_over_all(3);
+}
+
+TT_TEST_KEPT(2, testing_world_kept, the_first_test_makes_a_group)
+{
+    sum_over_all(2);
+}
+
+TT_TEST_KEPT(2, testing_world_kept, the_second_uses_it)
+{
+    TT_CHECK(tt_pg_is_initialized());
+    sum_over_all(2);
+}
+
+TT_TEST_RANKS(3, testing_world, survivors_learn_how_a_rank_ended)
+{
+    const char *key = "tutti/exit/1";
+    tt_blob cause = { 0 };
+
+    tt_test_expect_exit(1, -SIGKILL);
+    tt_test_pg();
+    if (tt_test_rank() == 1)
+        raise(SIGKILL);
+    TT_REQUIRE_OK(tt_store_get(tt_test_store(), key, &cause));
+    TT_CHECK_STR(cause.data, "killed by signal 9");
+    tt_blob_free(&cause);
+    TT_CHECK_ERR_SAYS(tt_pg_barrier(tt_test_pg(), NULL, NULL), TT_ERR_PEER, "1");
+    tt_test_file_barrier(2, 0);
 }
