@@ -168,7 +168,7 @@ TT_TEST(rendezvous_url, mistakes_are_told)
 {
     static const char *const wrong[][2] = {
         { "nowhere", "expected env://" },
-        { "http://x:1", "expected env://" },
+        { "udp://x:1", "expected env://" },
         { "env://host", "expected env://" },
         { "tcp://host", "expected tcp://host:port" },
         { "tcp://:80", "expected tcp://host:port" },
