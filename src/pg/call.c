@@ -358,7 +358,7 @@ tt_status tti_call_submit(tti_call *c, tt_work **work_p)
     tti_call_issue(c);
     if (work_p != NULL)
         return queue(c, work_p);
-    if (atomic_load_explicit(&c->pg->n_pending, memory_order_acquire) != 0)
+    if (atomic_load_explicit(&c->pg->n_pending, memory_order_acquire) != 0 && !tti_on_engine(c->pg))
         return wait_turn(c);
     tt_status st = tti_call_run(c);
     tti_call_drop(c);

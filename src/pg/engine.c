@@ -7,6 +7,13 @@
 #include "base/refcount.h"
 #include "pg/call.h"
 
+static _Thread_local tt_pg *served; /* by this thread, if it is an engine */
+
+bool tti_on_engine(const tt_pg *pg)
+{
+    return served == pg;
+}
+
 /* Blocks all signals: they belong to the program's threads. */
 static tt_status start_thread(tt_pg *pg, void *(*fn)(void *))
 {
@@ -79,6 +86,7 @@ static void *engine_main(void *arg)
 
     snprintf(name, sizeof name, "tt-%.12s", pg->name);
     pthread_setname_np(pthread_self(), name);
+    served = pg;
     pthread_mutex_lock(&pg->mu_queue);
     for (;;) {
         tt_work *w = pg->first;

@@ -33,14 +33,21 @@ int tt_pg_count(void)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+enum { MAX_STEPS = 16 };
+
 /* What the backend's exchange needs while it opens. */
 typedef struct opening {
     tti_meeting meeting;
+    char steps[MAX_STEPS][32]; /* exchanged so far */
+    int n_steps;
 } opening;
 
 static tt_status exchange(void *ctx, const char *step, const void *mine, size_t n, void *all)
 {
     opening *o = ctx;
+
+    if (o->n_steps < MAX_STEPS)
+        snprintf(o->steps[o->n_steps++], sizeof o->steps[0], "%s", step);
     return tti_exchange(&o->meeting, step, mine, n, all);
 }
 
@@ -92,6 +99,13 @@ static tt_status check_hosts(const tt_pg *pg)
     return TT_OK;
 }
 
+/* How a dead rank ended, if its launcher says so soon enough. */
+static void exit_cause(void *ctx, int rank, char *text, size_t size)
+{
+    const tt_pg *pg = ctx;
+    tti_exit_cause(pg->root, pg->global_ranks[rank], 30, text, size);
+}
+
 static tti_member *members_of(const tt_pg *pg)
 {
     tti_member *members = tti_calloc((size_t)pg->n_ranks, sizeof *members);
@@ -107,9 +121,23 @@ static tti_member *members_of(const tt_pg *pg)
     return members;
 }
 
-static tt_status open_backend(tt_pg *pg, const tt_pg_options *opt)
+/* Everybody has come through the last exchange once this barrier is passed: what was put into the store can go,
+ * or groups made and ended again and again would fill it. */
+static tt_status tidy(tt_pg *pg, const opening *o, bool met)
 {
-    opening o = { meeting_of(pg) };
+    TT_TRY(
+        pg->ops->run(pg->backend, &(tti_coll){ .kind = TTI_COLL_BARRIER,
+                                               .deadline_ns = tti_deadline(tt_pg_timeout(pg)) }));
+    for (int i = 0; i < o->n_steps; i++)
+        tti_exchange_forget(&o->meeting, o->steps[i]);
+    if (met)
+        tti_exchange_forget(&o->meeting, "ident");
+    return TT_OK;
+}
+
+static tt_status open_backend(tt_pg *pg, const tt_pg_options *opt, bool met)
+{
+    opening o = { .meeting = meeting_of(pg) };
     tti_member *members = members_of(pg);
     if (members == NULL)
         return TT_ERR_NOMEM;
@@ -122,9 +150,13 @@ static tt_status open_backend(tt_pg *pg, const tt_pg_options *opt)
                                                    .staging_bytes = opt->staging_bytes,
                                                    .timeout_ms = tt_pg_timeout(pg),
                                                    .exchange = exchange,
-                                                   .ctx = &o },
+                                                   .ctx = &o,
+                                                   .cause = exit_cause,
+                                                   .cause_ctx = pg },
                                  &pg->backend);
     tti_mfree(members);
+    if (st == TT_OK && o.n_steps > 0)
+        st = tidy(pg, &o, met);
     return st;
 }
 
@@ -151,7 +183,7 @@ static tt_status join(tt_pg *pg, const tti_group_args *a)
         TT_TRY(meet(pg, a->idents));
         TT_TRY(check_hosts(pg));
     }
-    TT_TRY(open_backend(pg, &a->opt));
+    TT_TRY(open_backend(pg, &a->opt, a->idents == NULL));
     return open_recorder(pg);
 }
 
@@ -340,4 +372,16 @@ tt_pg *tt_pg_new_store(tt_store *store, int rank, int size, const tt_pg_options 
     if (o.timeout_ms == 0)
         o.timeout_ms = DEFAULT_TIMEOUT_MS;
     return world_new(store, rank, size, ops, o);
+}
+
+tt_pg *tt_pg_new(const char *url, const tt_pg_options *opt)
+{
+    tt_rendezvous r = { 0 };
+    tt_rendezvous_options ro = { .timeout_ms =
+                                     opt != NULL && opt->timeout_ms > 0 ? opt->timeout_ms : 0 };
+    if (tt_rendezvous_open(url, &ro, &r) != TT_OK)
+        return NULL;
+    tt_pg *pg = tt_pg_new_store(r.store, r.rank, r.size, opt);
+    tt_rendezvous_close(&r);
+    return pg;
 }

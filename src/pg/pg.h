@@ -104,6 +104,8 @@ tt_debug_level tti_pg_debug(const tt_pg *pg);
 
 /* ---- engine (engine.c) --------------------------------------------------------------------- */
 
+/* Whether this is the group's engine thread: what it calls runs at once. */
+bool tti_on_engine(const tt_pg *pg);
 /* Queues a work, which the engine gets a reference of. */
 tt_status tti_engine_submit(tt_pg *pg, tt_work *w);
 /* Lets the engine look after a message until it is done. */

@@ -47,6 +47,12 @@ static tt_status install(tt_pg *pg)
     return TT_FAIL(TT_ERR_INVALID, "init: another thread made a default group meanwhile");
 }
 
+tt_status tt_pg_init(const char *url, const tt_pg_options *opt)
+{
+    TT_TRY(refuse_second());
+    return install(tt_pg_new(url, opt));
+}
+
 tt_status tt_pg_init_store(tt_store *store, int rank, int size, const tt_pg_options *opt)
 {
     TT_TRY(refuse_second());

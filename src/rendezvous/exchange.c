@@ -321,3 +321,20 @@ tt_status tti_exchange(const tti_meeting *meeting, const char *step, const void 
     tt_store_free(m.root);
     return st;
 }
+
+void tti_exchange_forget(const tti_meeting *m, const char *step)
+{
+    char key[KEY_SIZE];
+    tti_error_copy kept;
+
+    tti_error_save(&kept); /* what stays behind is only a few bytes */
+    value_key(key, step, m->rank);
+    tt_store_delete(m->store, key, NULL);
+    if (m->rank == 0) {
+        snprintf(key, sizeof key, "x/%.100s/count", step);
+        tt_store_delete(m->store, key, NULL);
+        snprintf(key, sizeof key, "x/%.100s/done", step);
+        tt_store_delete(m->store, key, NULL);
+    }
+    tti_error_restore(&kept);
+}

@@ -52,6 +52,9 @@ typedef struct tti_meeting {
 tt_status tti_exchange(const tti_meeting *m, const char *step, const void *mine, size_t n,
                        void *all);
 
+/* Takes what this rank put into the store for `step` out again; once nobody needs it any more. */
+void tti_exchange_forget(const tti_meeting *m, const char *step);
+
 /* The words of the exit key of a rank, "" when there is none; waits at most `timeout_ms`. */
 void tti_exit_cause(tt_store *root, int global_rank, int timeout_ms, char *text, size_t size);
 
