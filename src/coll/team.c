@@ -86,15 +86,20 @@ static tt_status watch(tti_team *team, const hello *all)
 {
     for (int r = 0; r < team->size && !team->same_process; r++) {
         const tti_member *m = &team->peers[r].who;
+        char cause[160] = "";
         tt_status st;
 
         if (r == team->rank || all[r].pid == all[team->rank].pid)
             continue;
         st = tti_life_open(all[r].pid, all[r].start_time, &team->peers[r].life);
-        if (st == TT_ERR_PEER)
+        if (st == TT_ERR_PEER) {
+            if (team->cause != NULL)
+                team->cause(team->cause_ctx, r, cause, sizeof cause);
             return TT_FAIL(TT_ERR_PEER,
-                           "group %s: rank %d (pid %d on %s) died while the group was made",
-                           team->group, m->global_rank, all[r].pid, m->host);
+                           "group %s: rank %d (pid %d on %s) died while the group was made%s%s",
+                           team->group, m->global_rank, all[r].pid, m->host,
+                           cause[0] != '\0' ? ": " : "", cause);
+        }
         if (st != TT_OK)
             return st;
     }

@@ -103,6 +103,11 @@ static tt_status check_hosts(const tt_pg *pg)
 static void exit_cause(void *ctx, int rank, char *text, size_t size)
 {
     const tt_pg *pg = ctx;
+
+    if (pg->backend == NULL) { /* the group is still being made: others will ask whom to blame */
+        tti_meeting m = meeting_of(pg);
+        tti_exchange_dead(&m, rank);
+    }
     tti_exit_cause(pg->root, pg->global_ranks[rank], 30, text, size);
 }
 

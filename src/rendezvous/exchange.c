@@ -164,9 +164,26 @@ static bool arrived(const tti_meeting *m, const char *step, int rank)
     return tt_store_check(m->store, &key, 1, &present) == TT_OK && present;
 }
 
+/* Ranks that give up because of a dead one end as well, and would be blamed in their turn: the first to be found
+ * dead is noted in the store, and it is the one that all name. */
+int tti_exchange_dead(const tti_meeting *m, int rank)
+{
+    char mine[16];
+    tt_blob held = { 0 };
+
+    snprintf(mine, sizeof mine, "%d", rank);
+    if (tt_store_compare_set(m->store, "x/dead", NULL, 0, mine, strlen(mine), &held) == TT_OK) {
+        int noted = atoi(held.data);
+        rank = noted >= 0 && noted < m->size ? noted : rank;
+    }
+    tt_blob_free(&held);
+    return rank;
+}
+
 /* A rank is known to have ended: say so, with all that is known about it. */
 static tt_status fail_dead(const tti_meeting *m, const char *step, int rank, int wait_ms)
 {
+    rank = tti_exchange_dead(m, rank);
     const tti_ident *id = m->idents != NULL ? &m->idents[rank] : NULL;
     char cause[420], who[120] = "";
 

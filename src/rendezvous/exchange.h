@@ -52,6 +52,9 @@ typedef struct tti_meeting {
 tt_status tti_exchange(const tti_meeting *m, const char *step, const void *mine, size_t n,
                        void *all);
 
+/* Notes that `rank` was found dead, and gives the rank that was noted first: the one to name. */
+int tti_exchange_dead(const tti_meeting *m, int rank);
+
 /* Takes what this rank put into the store for `step` out again; once nobody needs it any more. */
 void tti_exchange_forget(const tti_meeting *m, const char *step);
 

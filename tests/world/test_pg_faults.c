@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are killed, crash, leave or stop at random moments: every survivor is told who, in time, and can go on
+ * without it. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rendezvous/exchange.h"
+#include <tutti/testing.h>
+#include <tutti/tutti.h>
+
+enum { W = 3, TIMEOUT_MS = 8000 };
+
+typedef enum fault { KILL, SEGV, EXIT, STOP } fault;
+
+static const char *const fault_names[] = { "SIGKILL", "SIGSEGV", "exit", "SIGSTOP" };
+
+/* What a survivor reports. */
+typedef struct report {
+    int rank;
+    bool open;      /* it had the group when the failure came */
+    bool regrouped; /* and went on without the victim */
+    tt_status status;
+    double at; /* when its call returned, monotonic seconds */
+    char words[400];
+} report;
+
+typedef struct trial {
+    uint64_t seed;
+    fault how;
+    int victim;
+    int delay_us; /* from the start of the ranks, or of their work */
+    bool at_start;
+    int kind; /* of collective; -1: random ones */
+    char path[4096];
+    int timeout_ms;
+} trial;
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint64_t next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+enum { N_KINDS = 9 };
+
+/* One collective or message of the kind, of about `n` elements. */
+static tt_status one_call(tt_pg *pg, int kind, int64_t n)
+{
+    tt_status st = TT_OK;
+    int me = tt_pg_rank(pg), size = tt_pg_size(pg);
+
+    TT_SCOPE {
+        tt_tensor *t = tt_ones(TT_SHAPE(n), TT_F32, TT_CPU);
+        tt_tensor *all = tt_ones(TT_SHAPE(n * size), TT_F32, TT_CPU);
+        tt_tensor *list[W];
+        for (int i = 0; i < size; i++)
+            list[i] = tt_slice(all, 0, i * n, (i + 1) * n, 1);
+        switch (kind) {
+        case 0:
+            st = tt_pg_all_reduce(pg, t, NULL, NULL);
+            break;
+        case 1:
+            st = tt_pg_broadcast(pg, t, 1, NULL, NULL);
+            break;
+        case 2:
+            st = tt_pg_reduce(pg, t, 0, NULL, NULL);
+            break;
+        case 3:
+            st = tt_pg_all_gather_into(pg, t, all, NULL, NULL);
+            break;
+        case 4:
+            st = tt_pg_reduce_scatter_from(pg, t, all, NULL, NULL);
+            break;
+        case 5:
+            st = tt_pg_all_to_all_single(pg, tt_ones_like(all), all, NULL, NULL, NULL, NULL);
+            break;
+        case 6:
+            st = tt_pg_gather(pg, t, me == 0 ? list : NULL, me == 0 ? size : 0, 0, NULL, NULL);
+            break;
+        case 7:
+            st = tt_pg_scatter(pg, t, me == 0 ? list : NULL, me == 0 ? size : 0, 0, NULL, NULL);
+            break;
+        default:
+            st = tt_pg_barrier(pg, NULL, NULL);
+            break;
+        }
+        /* Rooted operations let others run ahead: meet from time to time. */
+        if (st == TT_OK && kind != 0)
+            st = tt_pg_barrier(pg, NULL, NULL);
+    }
+    return st;
+}
+
+/* The survivors without the victim: a new group that works. */
+static bool regroup(tt_pg *pg, int victim)
+{
+    int ranks[W], n = 0;
+    bool ok = false;
+
+    for (int i = 0; i < W; i++)
+        if (i != victim)
+            ranks[n++] = i;
+    tt_pg *rest = tt_pg_subgroup(pg, ranks, n, &(tt_pg_options){ .timeout_ms = 5000 });
+    TT_SCOPE {
+        tt_tensor *t = tt_ones(TT_SHAPE(1000), TT_F32, TT_CPU);
+        ok = rest != NULL && tt_pg_all_reduce(rest, t, NULL, NULL) == TT_OK &&
+             tt_at(t, (int64_t[]){ 999 }) == n;
+    }
+    tt_pg_free(rest);
+    return ok;
+}
+
+static void leave(int signal_number)
+{
+    (void)signal_number;
+    _exit(7);
+}
+
+static void rank_main(const trial *t, int rank, int ready_fd, int report_fd)
+{
+    uint64_t state = t->seed | 1;
+    report r = { .rank = rank };
+    struct rlimit none = { 0, 0 };
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setrlimit(RLIMIT_CORE, &none);
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGTERM, leave);
+    tt_store *store = tt_store_file_open(t->path);
+    tt_pg *pg = store != NULL ? tt_pg_new_store(store, rank, W,
+                                                &(tt_pg_options){ .timeout_ms = t->timeout_ms })
+                              : NULL;
+    if (pg != NULL) {
+        r.open = true;
+        if (write(ready_fd, "r", 1) != 1)
+            _exit(3);
+        do {
+            int kind = t->kind >= 0 ? t->kind : (int)(next_random(&state) % N_KINDS);
+            int64_t n =
+                1 + (int64_t)(next_random(&state) % (uint64_t)(1 << next_random(&state) % 17));
+            r.status = one_call(pg, kind, n);
+        } while (r.status == TT_OK);
+    } else {
+        r.status = tt_last_status();
+    }
+    r.at = now_s();
+    snprintf(r.words, sizeof r.words, "%s", tt_last_error());
+    if (r.open && rank != t->victim)
+        r.regrouped = regroup(pg, t->victim);
+    ssize_t n = write(report_fd, &r, sizeof r);
+    tt_pg_free(pg);
+    tt_store_free(store);
+    _exit(n == sizeof r ? 0 : 4);
+}
+
+static void strike(const trial *t, pid_t victim)
+{
+    static const int signals[] = { SIGKILL, SIGSEGV, SIGTERM, SIGSTOP };
+    kill(victim, signals[t->how]);
+}
+
+/* As a launcher does: says how the rank ended. */
+static void note_exit(const trial *t, const char *words)
+{
+    char key[48];
+    tt_store *s = tt_store_file_open(t->path);
+
+    snprintf(key, sizeof key, TTI_EXIT_KEY, t->victim);
+    if (s != NULL)
+        tt_store_set(s, key, words, strlen(words));
+    tt_store_free(s);
+}
+
+/* Waits for readable data, at most `ms`. */
+static bool readable(int fd, int ms)
+{
+    struct pollfd p = { fd, POLLIN, 0 };
+    return poll(&p, 1, ms) == 1;
+}
+
+/* "rank 1 ...", or as one of several: "ranks 0, 1 did not". */
+static bool names(const char *words, int rank)
+{
+    static const char *const forms[] = { "rank %d", "ranks %d", ", %d" };
+    char form[32];
+
+    for (int i = 0; i < 3; i++) {
+        snprintf(form, sizeof form, forms[i], rank);
+        if (strstr(words, form) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static void check_report(const trial *t, const report *r, double struck)
+{
+    double limit = t->how == STOP ? t->timeout_ms * 1e-3 + 2 : 1.0;
+    bool ok = TT_CHECK(names(r->words, t->victim));
+    ok &= TT_CHECK_EQ(r->status, t->how == STOP ? TT_ERR_TIMEOUT : TT_ERR_PEER);
+    ok &= TT_CHECK_NEAR(r->at < struck + limit, 1, 0);
+    if (r->open)
+        ok &= TT_CHECK(r->regrouped);
+    if (!ok)
+        TT_FAIL_TEST("survivor %d after %.3f s: %s", r->rank, r->at - struck, r->words);
+}
+
+/* Runs one trial; false when something was wrong. Longest time a survivor took is kept in worst_p. */
+static bool run_trial(const trial *t, double *worst_p)
+{
+    int ready[2], reports[2], before = tt_test_failures();
+    pid_t pids[W];
+    double struck;
+    char c;
+
+    if (pipe(ready) != 0 || pipe(reports) != 0)
+        TT_FAIL_TEST("pipe: %s", strerror(errno));
+    for (int i = 0; i < W; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0)
+            rank_main(t, i, ready[1], reports[1]);
+    }
+    for (int i = 0; !t->at_start && i < W; i++)
+        if (!TT_CHECK(readable(ready[0], 10000)) || read(ready[0], &c, 1) != 1)
+            break;
+    usleep((useconds_t)t->delay_us);
+    struck = now_s();
+    strike(t, pids[t->victim]);
+    if (t->how != STOP) {
+        waitpid(pids[t->victim], NULL, 0);
+        note_exit(t, "ended by the test");
+    }
+    for (int i = 0; i < W - 1; i++) {
+        report r;
+        if (!TT_CHECK(readable(reports[0], t->timeout_ms + 6000)) ||
+            !TT_CHECK_EQ(read(reports[0], &r, sizeof r), (ssize_t)sizeof r))
+            break;
+        if (r.rank == t->victim) { /* it had failed for its own reasons: the trial is void */
+            TT_FAIL_TEST("the victim reported %s", r.words);
+            continue;
+        }
+        check_report(t, &r, struck);
+        if (r.at - struck > *worst_p)
+            *worst_p = r.at - struck;
+    }
+    for (int i = 0; i < W; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    close(ready[0]), close(ready[1]), close(reports[0]), close(reports[1]);
+    unlink(t->path);
+    if (tt_test_failures() == before)
+        return true;
+    TT_FAIL_TEST("trial: seed %llu, %s of rank %d %s after %d us, kind %d",
+                 (unsigned long long)t->seed, fault_names[t->how], t->victim,
+                 t->at_start ? "from the start" : "of work", t->delay_us, t->kind);
+    return false;
+}
+
+static int trials(int n, bool at_start, fault only, bool any_fault, int kind, int max_us)
+{
+    uint64_t state = tt_test_seed() | 1;
+    double worst = 0;
+    int bad = 0;
+
+    for (int i = 0; i < n && bad < 3; i++) {
+        trial t = { .seed = next_random(&state), .at_start = at_start, .kind = kind };
+        t.how = any_fault ? (fault)(next_random(&state) % 3) : only;
+        t.victim = (int)(next_random(&state) % W);
+        t.delay_us = (int)(next_random(&state) % (uint64_t)max_us);
+        t.timeout_ms = t.how == STOP ? 400 : TIMEOUT_MS;
+        snprintf(t.path, sizeof t.path, "%s/store.%d", tt_test_tmpdir(), i);
+        bad += !run_trial(&t, &worst);
+    }
+    TT_NOTE("slowest survivor %.0f ms", worst * 1e3);
+    return bad;
+}
+
+TT_TEST_LIMIT(pg_faults, killed_in_each_collective, 180)
+{
+    for (int kind = 0; kind < N_KINDS; kind++)
+        TT_REQUIRE_EQ(trials(6, false, KILL, false, kind, 3000), 0);
+}
+
+TT_TEST_LIMIT(pg_faults, killed_crashed_or_ended_while_working, 180)
+{
+    TT_CHECK_EQ(trials(60, false, KILL, true, -1, 20000), 0);
+}
+
+TT_TEST_LIMIT(pg_faults, killed_while_starting, 180)
+{
+    TT_CHECK_EQ(trials(90, true, KILL, true, -1, 12000), 0);
+}
+
+TT_TEST_LIMIT(pg_faults, stopped_while_working, 120)
+{
+    TT_CHECK_EQ(trials(8, false, STOP, false, -1, 5000), 0);
+}
+
+/* ---- other trouble ----------------------------------------------------------------------------- */
+
+TT_TEST_RANKS(2, pg_faults, no_descriptor_is_left)
+{
+    char path[4096];
+    struct rlimit old, few;
+
+    snprintf(path, sizeof path, "%s/store", tt_test_tmpdir());
+    tt_store *store = tt_store_file_open(path);
+    TT_REQUIRE(store != NULL);
+    getrlimit(RLIMIT_NOFILE, &old);
+    int fd = dup(0);
+    few = (struct rlimit){ (rlim_t)fd, old.rlim_max };
+    close(fd);
+    if (tt_test_rank() == 0)
+        setrlimit(RLIMIT_NOFILE, &few);
+    tt_pg *pg = tt_pg_new_store(store, tt_test_rank(), 2, &(tt_pg_options){ .timeout_ms = 1500 });
+    TT_CHECK_NULL(pg);
+    TT_CHECK(strlen(tt_last_error()) > 10);
+    TT_NOTE("%s", tt_last_error());
+    setrlimit(RLIMIT_NOFILE, &old);
+    tt_store_free(store);
+}
+
+TT_TEST_RANKS(3, pg_faults, abort_ends_everybody)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/store", tt_test_tmpdir());
+    tt_store *store = tt_store_file_open(path);
+    tt_pg *pg = tt_pg_new_store(store, tt_test_rank(), 3, NULL);
+    TT_REQUIRE(pg != NULL);
+    TT_SCOPE {
+        tt_tensor *t = tt_ones(TT_SHAPE(10), TT_F32, TT_CPU);
+        TT_CHECK_OK(tt_pg_all_reduce(pg, t, NULL, NULL));
+        if (tt_test_rank() == 1) {
+            tt_pg_abort(pg, "the loss is NaN");
+            TT_CHECK_ERR(tt_pg_all_reduce(pg, t, NULL, NULL), TT_ERR_ABORTED);
+        } else {
+            TT_CHECK_ERR_SAYS(tt_pg_all_reduce(pg, t, NULL, NULL), TT_ERR_PEER, "the loss is NaN");
+            TT_CHECK_CONTAINS(tt_last_error(), "rank 1");
+            /* And again, with the same words. */
+            TT_CHECK_ERR_SAYS(tt_pg_barrier(pg, NULL, NULL), TT_ERR_PEER, "the loss is NaN");
+        }
+    }
+    tt_test_barrier();
+    tt_pg_free(pg);
+    tt_store_free(store);
+}
+
+TT_TEST_RANKS(3, pg_faults, different_calls_are_an_error_everywhere)
+{
+    for (int detail = 0; detail < 2; detail++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/store.%d", tt_test_tmpdir(), detail);
+        tt_store *store = tt_store_file_open(path);
+        tt_pg *pg =
+            tt_pg_new_store(store, tt_test_rank(), 3,
+                            &(tt_pg_options){ .debug = detail ? TT_DEBUG_DETAIL : TT_DEBUG_OFF });
+        TT_REQUIRE(pg != NULL);
+        TT_SCOPE {
+            tt_tensor *t = tt_ones(TT_SHAPE(tt_test_rank() == 2 ? 20 : 10), TT_F32, TT_CPU);
+            tt_status st = tt_pg_all_reduce(pg, t, NULL, NULL);
+            TT_CHECK(st == TT_ERR_INVALID || st == TT_ERR_PEER);
+            TT_CHECK_CONTAINS(tt_last_error(), "rank 2");
+            TT_CHECK_CONTAINS(tt_last_error(), "80");
+        }
+        tt_test_barrier();
+        tt_pg_free(pg);
+        tt_store_free(store);
+    }
+}
