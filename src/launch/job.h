@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "base/text.h"
@@ -71,6 +72,7 @@ typedef struct tti_job {
     tti_rank *ranks;
     int n, world;
     int restart;
+    struct timespec started; /* the round */
 
     tt_store *store;
     struct tti_nodes *nodes; /* NULL on one node */

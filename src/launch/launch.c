@@ -277,6 +277,7 @@ static tt_status meet(tti_job *job)
 {
     const tt_launch_options *o = &job->opt;
 
+    clock_gettime(CLOCK_REALTIME_COARSE, &job->started);
     job->first = -1;
     job->phase = TTI_PHASE_RUN;
     job->phase_end = TTI_NEVER;

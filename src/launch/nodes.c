@@ -237,6 +237,7 @@ static void *listen_for_verdict(void *arg)
     tti_nodes *d = arg;
     char text[320];
 
+    pthread_setname_np(pthread_self(), "tt-nodes");
     while (!atomic_load_explicit(&d->stop, memory_order_acquire)) {
         tt_blob b = { 0 };
         int64_t beat;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the launcher says: single lines while the job runs, and the summary of a failure. */
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "launch/job.h"
+#include "prof/hang.h"
 
 #define MAX_ROWS 16
 #define LINES 10
@@ -126,6 +129,41 @@ static bool error_line(const tti_rank *r, char *text, size_t size)
     return text[0] != '\0';
 }
 
+/* ---- flight records ---------------------------------------------------------------------------- */
+
+/* Whether ranks of this round wrote records: a log directory may have older ones. */
+static bool has_records(const tti_job *job)
+{
+    DIR *d = opendir(job->flight_dir);
+    struct dirent *e;
+    struct stat st;
+    bool found = false;
+
+    while (d != NULL && !found && (e = readdir(d)) != NULL) {
+        const char *dot = strrchr(e->d_name, '.');
+
+        if (dot == NULL || strcmp(dot, ".json") != 0 || strncmp(e->d_name, "error_", 6) == 0)
+            continue;
+        found = fstatat(dirfd(d), e->d_name, &st, 0) == 0 &&
+                (st.st_mtim.tv_sec > job->started.tv_sec ||
+                 (st.st_mtim.tv_sec == job->started.tv_sec &&
+                  st.st_mtim.tv_nsec >= job->started.tv_nsec));
+    }
+    if (d != NULL)
+        closedir(d);
+    return found;
+}
+
+static void add_records(tti_text *t, const tti_job *job)
+{
+    char text[2048] = "";
+
+    if (!has_records(job))
+        return;
+    if (tti_hang_explain(job->flight_dir, text, sizeof text) == TT_OK && text[0] != '\0')
+        tti_text_addf(t, "  what the ranks were doing: %s\n", text);
+}
+
 /* ---- the summary ------------------------------------------------------------------------------ */
 
 static void add_lines(tti_text *t, const char *lines)
@@ -193,6 +231,7 @@ void tti_job_report(tti_job *job, bool will_restart)
     } else if (job->remote_failed) {
         tti_text_addf(&t, "tutti run: the job failed elsewhere: %s\n", job->remote);
     }
+    add_records(&t, job);
     if (will_restart)
         tti_text_addf(&t, "tutti run: starting all ranks again (%d of %d)\n", job->restart + 1,
                       job->opt.max_restarts);
