@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/log.h"
+#include "store/proto.h"
 #include "store/store.h"
 
 #define MAX_FILE ((int64_t)1 << 30) /* nothing is ever compacted */
@@ -218,6 +219,12 @@ static tt_status write_end(file *f, const void *data, size_t n)
     return TT_OK;
 }
 
+static tt_status fail_full(const file *f)
+{
+    return TT_FAIL(TT_ERR_IO, "store: file %s would grow beyond %lld bytes: begin a new one",
+                   f->path, (long long)MAX_FILE);
+}
+
 static tt_status write_record(file *f, tti_log_op op, const char *key, const void *data,
                               size_t size)
 {
@@ -233,11 +240,41 @@ static tt_status write_record(file *f, tti_log_op op, const char *key, const voi
     if (r == NULL)
         return TT_ERR_NOMEM;
     if (f->offset + (int64_t)n > MAX_FILE)
-        st = TT_FAIL(TT_ERR_IO, "store: file %s would grow beyond %lld bytes: begin a new one",
-                     f->path, (long long)MAX_FILE);
+        st = fail_full(f);
     else
         st = write_end(f, r, n);
     tti_mfree(r);
+    return st;
+}
+
+/* All records with one write, so that only a writer killed within it leaves less than all. */
+static tt_status file_multi_set(void *ctx, const char *const *keys, const void *const *data,
+                                const size_t *sizes, int n)
+{
+    tti_buffer all = { 0 };
+    tt_status st = TT_OK;
+    file *f = ctx;
+
+    for (int i = 0; i < n && st == TT_OK; i++) {
+        size_t size = 0;
+        uint8_t *r = tti_log_record(TTI_LOG_SET, keys[i], data[i], sizes[i], &size);
+
+        tti_put(&all, r, size);
+        st = r == NULL ? TT_ERR_NOMEM : TT_OK;
+        tti_mfree(r);
+    }
+    if (st == TT_OK && all.bad)
+        st = TT_FAIL(TT_ERR_NOMEM, "store: file %s: too much for one multi_set", f->path);
+    pthread_mutex_lock(&f->mu);
+    if (st == TT_OK && (st = begin_write(f)) == TT_OK) {
+        if (f->offset + (int64_t)all.n > MAX_FILE)
+            st = fail_full(f);
+        else
+            st = write_end(f, all.data, all.n);
+        unlock(f);
+    }
+    pthread_mutex_unlock(&f->mu);
+    tti_mfree(all.data);
     return st;
 }
 
@@ -436,6 +473,7 @@ static const tt_store_ops file_ops = {
     .remove = file_remove,
     .count = file_count,
     .multi_get = file_multi_get,
+    .multi_set = file_multi_set,
     .wait_change = file_wait_change,
     .free = file_free,
 };
