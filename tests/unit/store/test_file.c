@@ -153,6 +153,25 @@ TT_TEST(store_file, cuts_off_a_torn_record_wherever_it_ends)
     }
 }
 
+/* What is left of a long record must not stay behind a short one. */
+TT_TEST(store_file, cuts_off_a_torn_record_longer_than_the_next)
+{
+    static const char text[5000] = "long";
+    tt_store *s = open_here();
+    off_t whole = size_now();
+
+    TT_REQUIRE_NOT_NULL(s);
+    TT_REQUIRE_OK(tt_store_set(s, "torn", text, sizeof text));
+    tt_store_free(s);
+    TT_REQUIRE_EQ(truncate(path, size_now() - 1), 0);
+    s = tt_store_file_open(path);
+    TT_REQUIRE_NOT_NULL(s);
+    TT_REQUIRE_OK(tt_store_set(s, "short", "s", 1));
+    TT_CHECK_EQ(size_now(), whole + TTI_LOG_HEAD + 5 + 1);
+    check_text(s, "short", "s");
+    tt_store_free(s);
+}
+
 TT_TEST(store_file, begins_anew_when_even_the_beginning_is_torn)
 {
     tt_store *s = open_here();
