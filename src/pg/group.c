@@ -296,11 +296,11 @@ const tti_backend_ops *tti_backend_find(const char *name)
 {
     tti_text known = { 0 };
 
-    for (int i = 0; tti_backends[i] != NULL; i++) {
+    for (int i = 0; tti_backends[i] != NULL; i++)
         if (strcasecmp(tti_backends[i]->name, name) == 0)
             return tti_backends[i];
+    for (int i = 0; tti_backends[i] != NULL; i++)
         tti_text_addf(&known, "%s%s", i > 0 ? ", " : "", tti_backends[i]->name);
-    }
     TT_FAIL(TT_ERR_INVALID, "backend: expected one of %s; got \"%s\"", tti_text_str(&known), name);
     tti_text_fini(&known);
     return NULL;
