@@ -47,7 +47,10 @@ static void wait_in_vain(tt_pg *pg, double timeout)
         return;
     st = tt_pg_barrier(pg, NULL, NULL);
     TT_CHECK(st == TT_ERR_TIMEOUT || st == TT_ERR_PEER);
-    TT_CHECK_CONTAINS(tt_last_error(), "timed out");
+    if (tt_pg_debug_level(pg) == TT_DEBUG_DETAIL)
+        TT_CHECK_CONTAINS(tt_last_error(), "monitored barrier");
+    else
+        TT_CHECK_CONTAINS(tt_last_error(), "timed out");
     TT_CHECK_CONTAINS(tt_last_error(), "barrier");
     TT_CHECK(seconds() - start >= timeout - 0.1);
     TT_CHECK(seconds() - start < timeout + 10);
@@ -81,8 +84,14 @@ TT_TEST_RANKS(8, distributed, test_barrier_timeout_group)
 TT_TEST_RANKS(3, distributed, test_barrier_timeout_full_group)
 {
     dist_group g = dist_group_open(DIST_FULL, &(tt_pg_options){ .timeout_ms = 1000 });
+    tt_pg *strict = tt_pg_subgroup(
+        dist_world(), NULL, 0, &(tt_pg_options){ .timeout_ms = 1000, .debug = TT_DEBUG_DETAIL });
 
     wait_in_vain(g.pg, 1);
+    TT_CHECK_EQ(tt_pg_debug_level(strict), TT_DEBUG_DETAIL);
+    wait_in_vain(strict, 1);
+    dist_meet();
+    tt_pg_free(strict);
     dist_group_close(&g);
 }
 
