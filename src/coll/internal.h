@@ -55,6 +55,7 @@ struct tti_team {
     tt_status broken; /* of the first failure */
     char broken_text[1024];
     const void **inputs; /* size: scratch of reductions */
+    void **outputs;      /* size: the same */
     double *factors;     /* size: of PREMUL_SUM */
     uint64_t *sizes;     /* 2 * size * size: of uneven operations */
     char *scratch;       /* L2-sized buffer for CMA; made at first use */
@@ -147,5 +148,9 @@ bool tti_fits_small(const tti_team *team, const tti_coll *c, size_t largest);
 tt_status tti_run_small(tti_team *team, const tti_coll *c);
 tt_status tti_run_staged(tti_team *team, const tti_coll *c, size_t largest);
 tt_status tti_run_pipeline(tti_team *team, const tti_coll *c); /* all_reduce */
+/* Whether this operation can do without staging; the same answer on every rank. Announces it, and waits for those on
+ * whom the answer depends. */
+tt_status tti_choose_direct(tti_team *team, const tti_coll *c, size_t largest, bool *direct_p);
+tt_status tti_run_direct(tti_team *team, const tti_coll *c);
 
 #endif

@@ -303,6 +303,7 @@ static size_t largest_part(const tti_team *team, const tti_coll *c)
 static tt_status dispatch(tti_team *team, const tti_coll *c)
 {
     size_t largest;
+    bool direct;
 
     if (c->kind == TTI_COLL_BARRIER || c->kind == TTI_COLL_FINGERPRINT) {
         tti_arrive(team);
@@ -315,7 +316,9 @@ static tt_status dispatch(tti_team *team, const tti_coll *c)
     largest = largest_part(team, c);
     if (tti_fits_small(team, c, largest))
         return tti_run_small(team, c);
-    tti_arrive(team);
+    TT_TRY(tti_choose_direct(team, c, largest, &direct));
+    if (direct)
+        return tti_run_direct(team, c);
     if (c->kind == TTI_COLL_ALL_REDUCE && largest > tti_buffer_bytes(team))
         return tti_run_pipeline(team, c);
     return tti_run_staged(team, c, largest);

@@ -38,18 +38,18 @@ typedef struct tti_call {
     int32_t words; /* a hash of the 64 bytes of a fingerprint, or of the list of sizes */
 } tti_call;
 
-/* Where a rank's buffers are, for peers that use them in place. */
+/* Where a buffer is, for peers that use it in place. */
 typedef struct tti_place {
-    uint64_t in, out;         /* offsets in the rank's heap, or addresses in its process */
-    uint32_t in_seg, out_seg; /* numbers of the heap's segments; 0: none */
+    uint64_t at;    /* offset in a segment of the rank's heap; else its address in that process */
+    uint64_t bytes; /* of the segment */
+    uint32_t seg;   /* number of the segment; 0: not in the heap */
+    int32_t fd;     /* of the segment, in that process */
 } tti_place;
 
 typedef struct tti_block {
     tti_bell bell;
     alignas(TTI_LINE) _Atomic uint64_t phase; /* steps done, ever increasing */
-    alignas(TTI_LINE) _Atomic uint64_t done;  /* operations done, in place only */
     alignas(TTI_LINE) tti_call call[2];       /* of operation n: call[n % 2] */
-    tti_place place[2];
 
     /* Monitored barrier: see monitored.c. */
     alignas(TTI_LINE) _Atomic uint64_t mon_here;

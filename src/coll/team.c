@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a team. The ranks meet four times: who they are, where the memory is, whether everybody
  * has it, and whether everybody is ready. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -20,6 +21,7 @@ typedef struct hello {
     uint64_t probe; /* the address of its tti_team.segment.token */
     uint64_t staging_bytes;
     int32_t pid, rank;
+    cpu_set_t cores; /* that it may use */
 } hello;
 
 typedef struct ready {
@@ -55,12 +57,13 @@ static tt_status make(const tti_team_args *args, tti_team *team)
     team->group = tti_strdup(args->group != NULL ? args->group : "");
     team->peers = tti_calloc(n, sizeof *team->peers);
     team->inputs = tti_calloc(n, sizeof *team->inputs);
+    team->outputs = tti_calloc(n, sizeof *team->outputs);
     team->factors = tti_calloc(n, sizeof *team->factors);
-    if (team->group == NULL || team->peers == NULL || team->inputs == NULL || team->factors == NULL)
+    if (team->group == NULL || team->peers == NULL || team->inputs == NULL ||
+        team->outputs == NULL || team->factors == NULL)
         return TT_ERR_NOMEM;
     for (int r = 0; r < args->size; r++)
         team->peers[r].who = args->members[r];
-    tti_patience_init(&team->patience, args->size);
     tti_layout_make(args->size, window_bytes(args), tti_p2p_region_bytes(args->size),
                     &team->layout);
     return TT_OK;
@@ -217,6 +220,8 @@ static tt_status join(tti_team *team, const tti_team_args *args)
     ready mine = { .status = TT_ERR_IO };
     tt_status st = TT_ERR_NOMEM;
 
+    CPU_ZERO(&me.cores);
+    sched_getaffinity(0, sizeof me.cores, &me.cores);
     me.start_time = tti_life_start_time(me.pid);
     me.staging_bytes = team->layout.window_bytes;
     if (all != NULL)
@@ -229,9 +234,11 @@ static tt_status join(tti_team *team, const tti_team_args *args)
     if (st == TT_OK)
         st = settle(team, args, all, &mine);
     for (int r = 0; st == TT_OK && r < team->size; r++) {
+        CPU_OR(&me.cores, &me.cores, &all[r].cores);
         team->peers[r].pid = all[r].pid;
         team->peers[r].cma = team->all_cma && r != team->rank;
     }
+    tti_patience_init(&team->patience, team->size, CPU_COUNT(&me.cores));
     tti_mfree(all);
     return st;
 }
@@ -277,6 +284,7 @@ void tti_team_close(tti_team *team)
     tti_mfree(team->scratch);
     tti_mfree(team->sizes);
     tti_mfree(team->factors);
+    tti_mfree(team->outputs);
     tti_mfree(team->inputs);
     tti_mfree(team->peers);
     tti_mfree(team->members);

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 
+#define EAGER 100               /* rounds without a pause, which takes 60 ns on some CPUs */
 #define CHECK_EVERY_NS 10000000 /* of peers, aborts and so on, while asleep */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
@@ -26,15 +27,12 @@ void tti_bell_wake(tti_bell *bell)
     syscall(SYS_futex, (uint32_t *)&bell->rings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-void tti_patience_init(tti_patience *p, int size)
+void tti_patience_init(tti_patience *p, int size, int n_cores)
 {
-    cpu_set_t cores;
-    int n = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-
     /* With a core for everybody the peer is running: what it does next comes within microseconds. Without,
      * it may be waiting for this very core. */
-    p->spins = size <= n ? 4000 : 20;
-    p->yields = size <= n ? 20 : 200;
+    p->spins = size <= n_cores ? 300 : 2;
+    p->yields = size <= n_cores ? 200 : 50;
 }
 
 /* One sleep at most: until rung, or `ns` have passed. */
@@ -60,7 +58,8 @@ tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_
     for (int i = 0; i < patience->spins; i++) {
         if (w->ready(w->ctx))
             return TT_OK;
-        tti_cpu_relax();
+        if (i >= EAGER)
+            tti_cpu_relax();
     }
     for (int i = 0; i < patience->yields; i++) {
         if (w->ready(w->ctx))

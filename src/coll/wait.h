@@ -28,7 +28,8 @@ typedef struct tti_patience {
     int yields; /* then rounds that give the core away */
 } tti_patience;
 
-void tti_patience_init(tti_patience *p, int size);
+/* For `size` ranks that have n_cores cores together. */
+void tti_patience_init(tti_patience *p, int size, int n_cores);
 
 /* True ends the wait. Cheap, blocks never, may have side effects (moving messages on). */
 typedef bool (*tti_ready_fn)(void *ctx);

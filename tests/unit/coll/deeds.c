@@ -132,9 +132,10 @@ static void check_sum(const deed *d, int to, int size, const void *got)
     }
     tti_reduce_plain(d->dtype, d->op, want, ins, size, tti_fold_count(d->dtype, bytes), factors);
     if (memcmp(got, want, bytes) != 0)
-        TT_FAIL_TEST("%s of %s by %s, %zu bytes, part %d, seed %llu: wrong", tti_coll_name(d->kind),
-                     tt_dtype_name(d->dtype), tti_reduce_name(d->op), bytes, to,
-                     (unsigned long long)d->seed);
+        TT_FAIL_TEST(
+            "%s of %s by %s, %zu bytes, part %d of %d, seed %llu, heap %d, in place %d: wrong",
+            tti_coll_name(d->kind), tt_dtype_name(d->dtype), tti_reduce_name(d->op), bytes, to,
+            size, (unsigned long long)d->seed, d->heap, d->in_place);
     free(all);
     free(want);
 }
