@@ -13,9 +13,23 @@
 #include "coll/heap.h"
 #include "coll/internal.h"
 
-/* From these sizes on it is faster: measured at 2 ranks. */
-#define MAPPED_LEAST ((size_t)16 << 10)
-#define KERNEL_LEAST ((size_t)512 << 10)
+/* Sizes of one part at which it is faster than staging, measured at 2 ranks. */
+#define MAPPED_LEAST ((size_t)8 << 10)
+
+static bool by_kernel(tti_coll_kind kind, size_t largest)
+{
+    switch (kind) {
+    case TTI_COLL_ALL_GATHER:
+    case TTI_COLL_ALL_TO_ALL:
+    case TTI_COLL_GATHER:
+    case TTI_COLL_SCATTER:
+        return largest > ((size_t)8 << 10);
+    case TTI_COLL_BROADCAST: /* the root is idle meanwhile: from some size on, staging uses both */
+        return largest > ((size_t)16 << 10) && largest <= ((size_t)1 << 20);
+    default:
+        return largest >= ((size_t)512 << 10);
+    }
+}
 
 /* What a slot says. */
 typedef struct notice {
@@ -97,7 +111,7 @@ tt_status tti_choose_direct(tti_team *team, const tti_coll *c, size_t largest, b
     if (*direct_p)
         announce(team, c);
     tti_arrive(team);
-    if (!*direct_p || team->same_process || (team->all_cma && largest >= KERNEL_LEAST))
+    if (!*direct_p || team->same_process || (team->all_cma && by_kernel(c->kind, largest)))
         return TT_OK;
     for (int r = 0; r < team->size && *direct_p; r++) {
         if (from_root(c->kind) ? r != c->root : to_root(c->kind) && r == c->root)

@@ -131,7 +131,7 @@ void tti_arrive(tti_team *team);
 
 /* ---- ways to do it ----------------------------------------------------------------------- */
 
-#define TTI_SMALL_BYTES 8128 /* what fits a slot */
+#define TTI_SMALL_BYTES 16384 /* what fits a slot */
 
 static inline size_t tti_buffer_bytes(const tti_team *team)
 {

@@ -64,7 +64,7 @@ typedef struct tti_block {
 } tti_block;
 
 /* A small message next to the flag that announces it. */
-#define TTI_SLOT_BYTES 8192 /* with the head */
+#define TTI_SLOT_BYTES 16448 /* with the head */
 
 typedef struct tti_slot {
     alignas(64) _Atomic uint64_t word; /* count of the operation << 32 | fingerprint */

@@ -14,6 +14,12 @@ static bool personal(tti_coll_kind kind)
 
 bool tti_fits_small(const tti_team *team, const tti_coll *c, size_t largest)
 {
+    bool reduces = c->kind == TTI_COLL_ALL_REDUCE || c->kind == TTI_COLL_REDUCE ||
+                   c->kind == TTI_COLL_REDUCE_SCATTER;
+
+    /* Copies through the kernel are faster from half of a slot on. */
+    if (team->all_cma && !reduces && c->kind != TTI_COLL_BROADCAST && largest > TTI_SMALL_BYTES / 2)
+        return false;
     return largest * (personal(c->kind) ? (size_t)team->size : 1) <= TTI_SMALL_BYTES;
 }
 
