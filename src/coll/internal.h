@@ -32,6 +32,7 @@ typedef struct tti_peer {
 struct tti_team {
     /* Fixed after open. */
     int rank, size;
+    int n_cores; /* of all ranks together */
     char *group;
     bool same_process;
     bool all_cma; /* with every peer */

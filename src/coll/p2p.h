@@ -20,6 +20,7 @@ typedef struct tti_p2p_env {
     const char *group;         /* borrowed, as are the members */
     const tti_member *members; /* `size` of them */
     bool same_process, no_cma;
+    int n_cores; /* that the ranks have together */
     /* tti_p2p_region_bytes(size) of shared memory, zero when the first rank opens, aligned to 64. */
     void *region;
     /* How a rank is. `ask`: ask the kernel, otherwise only look at what is known. Called with the mutex of

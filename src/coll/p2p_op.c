@@ -90,7 +90,7 @@ tt_status tti_p2p_box_open(const tti_p2p_env *env, tti_p2p_box **box_p)
     box->env = *env;
     box->env.group = group;
     box->bells = env->region;
-    tti_patience_init(&box->patience, env->size);
+    tti_patience_init(&box->patience, env->size, env->n_cores);
     box->env.members = members;
     box->rank = env->rank;
     box->size = env->size;

@@ -162,6 +162,7 @@ static tt_status open_box(tti_team *team, const tti_team_args *args)
         .members = team->members,
         .same_process = team->same_process,
         .no_cma = args->no_cma,
+        .n_cores = team->n_cores,
         .region = team->segment.base + team->layout.messages,
         .state = state_of,
         .wake = wake_peer,
@@ -229,16 +230,18 @@ static tt_status join(tti_team *team, const tti_team_args *args)
     for (int r = 0; st == TT_OK && r < team->size; r++)
         if (all[r].staging_bytes != me.staging_bytes)
             st = TT_FAIL(TT_ERR_INVALID, "group %s: ranks differ in staging_bytes", team->group);
+    for (int r = 0; st == TT_OK && r < team->size; r++)
+        CPU_OR(&me.cores, &me.cores, &all[r].cores);
+    team->n_cores = CPU_COUNT(&me.cores);
+    tti_patience_init(&team->patience, team->size, team->n_cores);
     if (st == TT_OK)
         st = attach(team, args, all, &mine);
     if (st == TT_OK)
         st = settle(team, args, all, &mine);
     for (int r = 0; st == TT_OK && r < team->size; r++) {
-        CPU_OR(&me.cores, &me.cores, &all[r].cores);
         team->peers[r].pid = all[r].pid;
         team->peers[r].cma = team->all_cma && r != team->rank;
     }
-    tti_patience_init(&team->patience, team->size, CPU_COUNT(&me.cores));
     tti_mfree(all);
     return st;
 }

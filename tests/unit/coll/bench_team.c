@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of the collectives of a team, without groups above it: coll_team [ranks [kind [alloc]]]. Medians and minima over
- * repetitions, with buffers altered in between; of rank 0. */
+/* Times of the collectives of a team, without groups above it: medians and minima of rank 0 in microseconds, with
+ * buffers altered between repetitions. Run with --hidden; on a quiet machine. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <tutti/testing.h>
 
 #include "base/clock.h"
 #include "coll/team.h"
@@ -106,7 +108,7 @@ static void bind_core(void)
     sched_setaffinity(0, sizeof mine, &mine);
 }
 
-static void rank_main(const char *only, int alloc, size_t most)
+static void rank_main(int alloc, size_t most)
 {
     static const tti_coll_kind kinds[] = { TTI_COLL_ALL_REDUCE,     TTI_COLL_ALL_GATHER,
                                            TTI_COLL_REDUCE_SCATTER, TTI_COLL_ALL_TO_ALL,
@@ -117,8 +119,7 @@ static void rank_main(const char *only, int alloc, size_t most)
                            .group = "bench",
                            .members = members,
                            .timeout_ms = 10000,
-                           .exchange = exchange,
-                           .no_cma = getenv("NO_CMA") != NULL };
+                           .exchange = exchange };
     tti_team *team;
     char *in, *out;
 
@@ -133,22 +134,19 @@ static void rank_main(const char *only, int alloc, size_t most)
     memset(in, 0, most);
     memset(out, 0, most);
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (only != NULL && strcmp(only, "all") != 0 && strcmp(only, tti_coll_name(kinds[k])) != 0)
-            continue;
         for (size_t bytes = 8; bytes <= most; bytes *= kinds[k] == TTI_COLL_BARRIER ? most : 4)
             measure(team, kinds[k], bytes, in, out);
     }
     tti_team_close(team);
 }
 
-int main(int argc, char **argv)
+static void ranks(int n, int alloc, size_t most)
 {
-    const char *only = argc > 2 ? argv[2] : NULL;
-    int alloc = argc > 3 && atoi(argv[3]);
-    size_t most = argc > 4 ? strtoull(argv[4], NULL, 0) : (size_t)32 << 20;
-
-    size = argc > 1 ? atoi(argv[1]) : 2;
+    size = n;
     h = mmap(NULL, sizeof *h, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    TT_REQUIRE(h != MAP_FAILED);
+    printf("%d ranks%s\n", n, alloc ? ", in place" : "");
+    fflush(NULL);
     for (int r = 0; r < size; r++) {
         int pid = fork();
 
@@ -158,7 +156,8 @@ int main(int argc, char **argv)
                 sched_yield();
             if (size <= sysconf(_SC_NPROCESSORS_ONLN))
                 bind_core();
-            rank_main(only, alloc, most);
+            rank_main(alloc, most);
+            fflush(NULL);
             _exit(0);
         }
         h->pids[r] = pid;
@@ -166,5 +165,12 @@ int main(int argc, char **argv)
     atomic_store(&h->start, 1);
     for (int r = 0; r < size; r++)
         wait(NULL);
-    return 0;
+    munmap(h, sizeof *h);
+}
+
+TT_TEST_HIDDEN(coll_bench, times_of_a_team, 1200)
+{
+    ranks(2, 0, (size_t)256 << 20);
+    ranks(2, 1, (size_t)256 << 20);
+    ranks(4, 0, (size_t)32 << 20);
 }
