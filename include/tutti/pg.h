@@ -76,17 +76,22 @@ TT_API tt_pg *tt_pg_subgroup(tt_pg *parent, const int *ranks, int n, const tt_pg
  * over the parent. */
 TT_API tt_pg *tt_pg_split(tt_pg *parent, int color, int key, const tt_pg_options *opt);
 
-/* Groups of `group_size` consecutive ranks. The caller's own is mine_p (yours), the others are sentinels:
- * *groups_p has *n_p of them, each to be freed with tt_pg_free, the list with tt_pg_list_free. Both may be
- * NULL. INVALID when the parent's size cannot be divided. */
+typedef struct tt_pg_list {
+    tt_pg
+        *mine; /* the one of `groups` that this process is in, else the first; borrowed from them */
+    tt_pg **groups; /* in the order asked for; those of others are sentinels */
+    int n;
+} tt_pg_list;
+
+/* Groups of `group_size` consecutive ranks. INVALID when the parent's size cannot be divided so. */
 TT_API tt_status tt_pg_subgroups(tt_pg *parent, int group_size, const tt_pg_options *opt,
-                                 tt_pg **mine_p, tt_pg ***groups_p, int *n_p);
+                                 tt_pg_list *list_p);
 /* Groups as listed: group g has counts[g] ranks, which follow each other in `ranks`. A rank in two
- * groups, out of range or negative is INVALID. A rank in none gets a sentinel. */
+ * groups, out of range or negative is INVALID. A rank in none gets only sentinels. */
 TT_API tt_status tt_pg_subgroups_listed(tt_pg *parent, const int *ranks, const int *counts,
-                                        int n_groups, const tt_pg_options *opt, tt_pg **mine_p,
-                                        tt_pg ***groups_p, int *n_p);
-TT_API void tt_pg_list_free(tt_pg **groups, int n); /* the groups too */
+                                        int n_groups, const tt_pg_options *opt, tt_pg_list *list_p);
+TT_API void tt_pg_list_free(
+    tt_pg_list *list); /* all of its groups; accepts NULL and zeroed lists */
 
 /* ---- asking ---------------------------------------------------------------------------- */
 

@@ -171,50 +171,45 @@ tt_pg *tt_pg_subgroup(tt_pg *parent, const int *ranks, int n, const tt_pg_option
 
 /* ---- several groups ------------------------------------------------------------------------------ */
 
-void tt_pg_list_free(tt_pg **groups, int n)
+void tt_pg_list_free(tt_pg_list *list)
 {
-    if (groups == NULL)
+    if (list == NULL)
         return;
-    for (int i = 0; i < n; i++)
-        tt_pg_free(groups[i]);
-    tti_mfree(groups);
+    for (int i = 0; i < list->n; i++)
+        tt_pg_free(list->groups[i]);
+    tti_mfree(list->groups);
+    *list = (tt_pg_list){ 0 };
 }
 
-/* Makes them all in order; hands over what the caller asked for. */
+/* Makes them all, in order. */
 static tt_status make_all(tt_pg *parent, const int *ranks, const int *counts, int n,
-                          const tt_pg_options *opt, tt_pg **mine_p, tt_pg ***groups_p, int *n_p)
+                          const tt_pg_options *opt, tt_pg_list *list_p)
 {
-    tt_pg **groups = tti_calloc((size_t)n + 1, sizeof *groups), *mine = NULL;
-    if (groups == NULL)
+    tt_pg_list made = { .groups = tti_calloc((size_t)n, sizeof(tt_pg *)) };
+    if (made.groups == NULL)
         return TT_ERR_NOMEM;
-    for (int g = 0; g < n; g++) {
-        groups[g] = tt_pg_subgroup(parent, ranks, counts[g], opt);
-        if (groups[g] == NULL) {
+    for (; made.n < n; made.n++) {
+        tt_pg *pg = tt_pg_subgroup(parent, ranks, counts[made.n], opt);
+        if (pg == NULL) {
             tti_error_copy cause;
             tti_error_save(&cause);
-            tt_pg_list_free(groups, g);
+            tt_pg_list_free(&made);
             tti_error_restore(&cause);
             return tt_last_status();
         }
-        if (groups[g]->rank >= 0)
-            mine = groups[g];
-        ranks += counts[g];
+        made.groups[made.n] = pg;
+        if (made.mine == NULL || pg->rank >= 0)
+            made.mine = pg;
+        ranks += counts[made.n];
     }
-    if (mine_p != NULL)
-        *mine_p = tt_pg_retain(mine != NULL ? mine : groups[0]);
-    if (n_p != NULL)
-        *n_p = n;
-    if (groups_p != NULL)
-        *groups_p = groups;
-    else
-        tt_pg_list_free(groups, n);
+    *list_p = made;
     return TT_OK;
 }
 
-tt_status tt_pg_subgroups(tt_pg *parent, int group_size, const tt_pg_options *opt, tt_pg **mine_p,
-                          tt_pg ***groups_p, int *n_p)
+tt_status tt_pg_subgroups(tt_pg *parent, int group_size, const tt_pg_options *opt,
+                          tt_pg_list *list_p)
 {
-    if (parent == NULL || group_size < 1)
+    if (parent == NULL || group_size < 1 || list_p == NULL)
         return TT_FAIL(TT_ERR_INVALID,
                        "subgroups: expected a group and a size of 1 or more, got %d", group_size);
     int size = parent->n_ranks, n = size / group_size;
@@ -230,7 +225,7 @@ tt_status tt_pg_subgroups(tt_pg *parent, int group_size, const tt_pg_options *op
     for (int i = 0; st == TT_OK && i < n; i++)
         counts[i] = group_size;
     if (st == TT_OK)
-        st = make_all(parent, ranks, counts, n, opt, mine_p, groups_p, n_p);
+        st = make_all(parent, ranks, counts, n, opt, list_p);
     tti_mfree(ranks);
     tti_mfree(counts);
     return st;
@@ -258,14 +253,13 @@ static tt_status check_listed(const tt_pg *parent, const int *ranks, const int *
 }
 
 tt_status tt_pg_subgroups_listed(tt_pg *parent, const int *ranks, const int *counts, int n_groups,
-                                 const tt_pg_options *opt, tt_pg **mine_p, tt_pg ***groups_p,
-                                 int *n_p)
+                                 const tt_pg_options *opt, tt_pg_list *list_p)
 {
-    if (parent == NULL || ranks == NULL || counts == NULL || n_groups < 1)
+    if (parent == NULL || ranks == NULL || counts == NULL || n_groups < 1 || list_p == NULL)
         return TT_FAIL(TT_ERR_INVALID,
                        "subgroups: expected a group and at least one list of ranks");
     TT_TRY(check_listed(parent, ranks, counts, n_groups));
-    return make_all(parent, ranks, counts, n_groups, opt, mine_p, groups_p, n_p);
+    return make_all(parent, ranks, counts, n_groups, opt, list_p);
 }
 
 /* ---- splitting ------------------------------------------------------------------------------------ */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens a group of the asked backend for each case and runs it in every rank. */
 #include "conformance/pg_group.h"
 
 #include <pthread.h>

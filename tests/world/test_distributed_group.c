@@ -158,56 +158,52 @@ static void check_members(tt_pg *pg, int want)
 
 TT_TEST_RANKS(4, distributed, test_new_subgroups)
 {
-    tt_pg *mine = NULL, **groups = NULL;
-    int n = 0, first = tt_test_rank() / 2 * 2;
+    tt_pg_list list;
+    int first = tt_test_rank() / 2 * 2;
 
-    TT_REQUIRE_OK(tt_pg_subgroups(dist_world(), 2, NULL, &mine, &groups, &n));
-    TT_CHECK_EQ(n, tt_test_size() / 2);
-    TT_CHECK_EQ(tt_pg_size(mine), 2);
-    TT_CHECK(tt_pg_is_member(mine));
-    check_members(mine, first + first + 1);
+    TT_REQUIRE_OK(tt_pg_subgroups(dist_world(), 2, NULL, &list));
+    TT_CHECK_EQ(list.n, tt_test_size() / 2);
+    TT_CHECK_EQ(tt_pg_size(list.mine), 2);
+    TT_CHECK(tt_pg_is_member(list.mine));
+    check_members(list.mine, first + first + 1);
     dist_meet();
-    tt_pg_free(mine);
-    tt_pg_list_free(groups, n);
+    tt_pg_list_free(&list);
     dist_world_end();
 }
 
 TT_TEST_RANKS(4, distributed, test_new_subgroups_with_group_param)
 {
     static const int ranks[] = { 0, 2, 1, 3 }, counts[] = { 2, 2 };
-    tt_pg *mine = NULL, *single = NULL, **groups = NULL, **singles = NULL;
-    int n = 0, n_singles = 0;
+    tt_pg_list pairs, singles;
 
-    TT_REQUIRE_OK(tt_pg_subgroups_listed(dist_world(), ranks, counts, 2, NULL, &mine, &groups, &n));
-    TT_REQUIRE_OK(tt_pg_subgroups(mine, 1, NULL, &single, &singles, &n_singles));
-    TT_CHECK_EQ(n_singles, 2);
-    TT_CHECK_EQ(tt_pg_size(single), 1);
-    TT_CHECK(tt_pg_is_member(single));
-    TT_CHECK_EQ(tt_pg_global_rank(single, 0), tt_test_rank());
-    check_members(single, tt_test_rank());
+    TT_REQUIRE_OK(tt_pg_subgroups_listed(dist_world(), ranks, counts, 2, NULL, &pairs));
+    TT_REQUIRE_OK(tt_pg_subgroups(pairs.mine, 1, NULL, &singles));
+    TT_CHECK_EQ(singles.n, 2);
+    TT_CHECK_EQ(tt_pg_size(singles.mine), 1);
+    TT_CHECK(tt_pg_is_member(singles.mine));
+    TT_CHECK_EQ(tt_pg_global_rank(singles.mine, 0), tt_test_rank());
+    check_members(singles.mine, tt_test_rank());
     dist_meet();
-    tt_pg_free(single);
-    tt_pg_list_free(singles, n_singles);
-    tt_pg_free(mine);
-    tt_pg_list_free(groups, n);
+    tt_pg_list_free(&singles);
+    tt_pg_list_free(&pairs);
     dist_world_end();
 }
 
 TT_TEST_RANKS(2, distributed, test_new_subgroups_group_size_exceeds_world_size)
 {
-    tt_pg *mine = NULL;
+    tt_pg_list list = { 0 };
 
-    TT_CHECK_ERR_SAYS(tt_pg_subgroups(dist_world(), 100, NULL, &mine, NULL, NULL), TT_ERR_INVALID,
+    TT_CHECK_ERR_SAYS(tt_pg_subgroups(dist_world(), 100, NULL, &list), TT_ERR_INVALID,
                       "may not exceed the world size");
-    TT_CHECK_NULL(mine);
+    TT_CHECK_NULL(list.mine);
     dist_world_end();
 }
 
 TT_TEST_RANKS(4, distributed, test_new_subgroups_world_size_not_divisible_by_group_size)
 {
-    tt_pg *mine = NULL;
+    tt_pg_list list = { 0 };
 
-    TT_CHECK_ERR_SAYS(tt_pg_subgroups(dist_world(), 3, NULL, &mine, NULL, NULL), TT_ERR_INVALID,
+    TT_CHECK_ERR_SAYS(tt_pg_subgroups(dist_world(), 3, NULL, &list), TT_ERR_INVALID,
                       "world size 4 must be divisible by 3");
     dist_world_end();
 }
@@ -215,11 +211,12 @@ TT_TEST_RANKS(4, distributed, test_new_subgroups_world_size_not_divisible_by_gro
 TT_TEST_RANKS(5, distributed, test_new_subgroups_by_enumeration)
 {
     static const int ranks[] = { 0, 2, 1, 3 }, counts[] = { 2, 2 };
-    tt_pg *mine = NULL, **groups = NULL;
-    int n = 0, me = tt_test_rank();
+    tt_pg_list list;
+    int me = tt_test_rank();
 
-    TT_REQUIRE_OK(tt_pg_subgroups_listed(dist_world(), ranks, counts, 2, NULL, &mine, &groups, &n));
-    TT_CHECK_EQ(n, 2);
+    TT_REQUIRE_OK(tt_pg_subgroups_listed(dist_world(), ranks, counts, 2, NULL, &list));
+    tt_pg *mine = list.mine;
+    TT_CHECK_EQ(list.n, 2);
     if (me < 4) {
         TT_CHECK_EQ(tt_pg_size(mine), 2);
         TT_CHECK_EQ(tt_pg_global_rank(mine, 0), me % 2);
@@ -228,25 +225,22 @@ TT_TEST_RANKS(5, distributed, test_new_subgroups_by_enumeration)
     } else {
         TT_CHECK(!tt_pg_is_member(mine));
     }
-    for (int i = 0; i < n; i++)
-        TT_CHECK_EQ(tt_pg_is_member(groups[i]), me < 4 && me % 2 == i);
+    for (int i = 0; i < list.n; i++)
+        TT_CHECK_EQ(tt_pg_is_member(list.groups[i]), me < 4 && me % 2 == i);
     dist_meet();
-    tt_pg_free(mine);
-    tt_pg_list_free(groups, n);
+    tt_pg_list_free(&list);
     dist_world_end();
 }
 
 /* A list of groups that is refused with these words. */
 static void check_refused(const int *ranks, const int *counts, int n, const char *words)
 {
-    tt_pg *mine = NULL, **groups = NULL;
-    int n_groups = 0;
+    tt_pg_list list = { 0 };
 
-    TT_CHECK_ERR_SAYS(
-        tt_pg_subgroups_listed(dist_world(), ranks, counts, n, NULL, &mine, &groups, &n_groups),
-        TT_ERR_INVALID, words);
-    TT_CHECK_NULL(mine);
-    TT_CHECK_NULL(groups);
+    TT_CHECK_ERR_SAYS(tt_pg_subgroups_listed(dist_world(), ranks, counts, n, NULL, &list),
+                      TT_ERR_INVALID, words);
+    TT_CHECK_NULL(list.mine);
+    TT_CHECK_NULL(list.groups);
     dist_world_end();
 }
 

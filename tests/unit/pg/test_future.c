@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Futures: chains, failures, several at once, and freeing them at odd moments. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Works and messages: results, life times, time-outs, batches. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
