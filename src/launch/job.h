@@ -15,18 +15,6 @@
 #include "tutti/launch.h"
 #include "tutti/store.h"
 
-/* Until the TCP store is part of the library. */
-#pragma weak tt_store_tcp_open
-#pragma weak tt_store_tcp_port
-#pragma weak tt_store_set
-#pragma weak tt_store_get
-#pragma weak tt_store_add
-#pragma weak tt_store_wait
-#pragma weak tt_store_wait_change
-#pragma weak tt_store_compare_set
-#pragma weak tt_store_free
-#pragma weak tt_blob_free
-
 /* Which CPUs ranks get. `sets` is NULL when they are not bound. */
 typedef struct tti_cpu_plan {
     int n_cpus;  /* this process may use */

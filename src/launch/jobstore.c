@@ -20,8 +20,6 @@ tt_status tti_jobstore_open(tti_job *job, const char *host)
     tt_store_tcp_options o = { .serve = true, .secret = job->secret, .timeout_ms = 5000 };
     bool v6 = strchr(host, ':') != NULL;
 
-    if (tt_store_tcp_open == NULL)
-        return TT_OK;
     job->store = tt_store_tcp_open(host, 0, &o);
     if (job->store == NULL)
         return tt_last_status();
@@ -39,13 +37,12 @@ void tti_jobstore_close(tti_job *job)
 
 void tti_jobstore_exit(tti_job *job, const tti_rank *r)
 {
-    char key[64], words[128];
+    char words[128];
 
     if (job->store == NULL)
         return;
-    snprintf(key, sizeof key, TTI_EXIT_KEY, r->rank);
     tti_status_words(r->status, words, sizeof words);
-    (void)tt_store_set(job->store, key, words, strlen(words));
+    (void)tti_exit_record(job->store, r->rank, words);
 }
 
 tt_status tti_port_reserve(const char *addr, int *port_p, int *fd_p)

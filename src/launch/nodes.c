@@ -186,8 +186,6 @@ tt_status tti_nodes_join(tti_job *job)
     if (d->event_fd < 0)
         return TT_FAIL(TT_ERR_IO, "launch: no eventfd: %s", strerror(errno));
     TT_TRY(parse_endpoint(&job->opt, d));
-    if (tt_store_tcp_open == NULL)
-        return TT_FAIL(TT_ERR_UNSUPPORTED, "several nodes need the TCP store");
     TT_TRY(reach(job, d, deadline));
     return agree(job, d, deadline);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/env.h"
 #include "base/log.h"
 #include "rendezvous/generation.h"
 #include "rendezvous/url.h"
@@ -16,6 +17,7 @@ typedef struct place {
     tt_rendezvous_options opt;
     tt_world world;
     int rank, size;
+    bool served; /* the launcher runs the store's server */
 } place;
 
 static tt_status find_ranks(place *p)
@@ -52,8 +54,27 @@ static tt_status find_ranks(place *p)
     return TT_OK;
 }
 
+/* `tutti run` serves the store itself and says where. */
+static tt_status launcher_address(place *p, const char *at)
+{
+    char text[300];
+    tti_url url;
+
+    snprintf(text, sizeof text, "tcp://%s", at);
+    if (tti_url_parse(text, &url) != TT_OK)
+        return TT_FAIL(TT_ERR_INVALID, "rendezvous: TUTTI_STORE: expected host:port, got \"%s\"",
+                       at);
+    memcpy(p->url.host, url.host, sizeof p->url.host);
+    p->url.port = url.port;
+    p->served = true;
+    return TT_OK;
+}
+
 static tt_status env_address(place *p)
 {
+    const char *at = tti_env_get(TTI_ENV_STORE);
+    if (at != NULL && strcmp(p->world.launcher, "tutti") == 0)
+        return launcher_address(p, at);
     const char *host = tti_foreign_get(TTI_FOREIGN_MASTER_ADDR);
     const char *agent = tti_foreign_get(TTI_FOREIGN_TORCHELASTIC_USE_AGENT_STORE);
 
@@ -79,7 +100,7 @@ static tt_store *open_tcp(const place *p)
                                .timeout_ms = p->opt.timeout_ms,
                                .rank = p->rank,
                                .has_rank = true,
-                               .serve = p->rank == 0 };
+                               .serve = p->rank == 0 && !p->served };
     tt_store *s;
 
     if (!o.serve)
