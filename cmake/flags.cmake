@@ -21,7 +21,7 @@ add_compile_options(
 
 if(TUTTI_SANITIZE)
     add_compile_options(-fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    # Instrumentation misleads gcc there (and fences mislead the thread sanitizer, which does not need them); and keeps clang from vectorising, as it then says. Fences are not
+    # Instrumentation misleads gcc there; and keeps clang from vectorising, as it then says. Fences are not
     # seen by the thread sanitizer, which only matters to words that are atomic anyway.
     add_compile_options("$<$<C_COMPILER_ID:GNU>:-Wno-format-truncation;-Wno-maybe-uninitialized;-Wno-tsan>"
                         "$<$<C_COMPILER_ID:Clang>:-Wno-pass-failed>")

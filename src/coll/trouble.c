@@ -99,9 +99,11 @@ void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, c
 
 void tti_team_abort(tti_team *team, const char *reason)
 {
+    tti_set_standing(team, TTI_STANDING_ABORTED, TT_ERR_ABORTED, reason);
+    /* Release: who sees it sees the reason. */
     if (atomic_exchange_explicit(&team->aborted, 1, memory_order_acq_rel) != 0)
         return;
-    tti_set_standing(team, TTI_STANDING_ABORTED, TT_ERR_ABORTED, reason);
+    tti_bell_ring(&team->mine->bell);
     for (int r = 0; r < team->size; r++)
         tti_p2p_box_alarm(team->box, r);
 }
