@@ -19,8 +19,9 @@ typedef struct facts {
 typedef struct sum_call {
     tt_pg *pg;
     tt_tensor *t; /* retained */
+    int timeout_ms;
     int64_t deadline_ns;
-    uint64_t seq;
+    uint64_t seq;    /* for messages */
     facts *all;      /* of all ranks */
     tti_span *spans; /* room for all ranks */
 } sum_call;
@@ -163,13 +164,15 @@ static tt_status run(void *ctx, tt_pg *pg)
     sum_call *s = ctx;
     tt_status st;
 
-    s->seq = tt_pg_seq(pg);
+    s->deadline_ns = tti_deadline(s->timeout_ms);
     pthread_mutex_lock(&pg->mu_run);
     st = exchange_facts(s);
     if (st == TT_OK)
         TT_SCOPE {
             st = add_up(s);
         }
+    if (st == TT_ERR_NOMEM) /* the others wait for entries that will not come: tell them */
+        pg->ops->abort(pg->backend, "a rank has no memory for a sparse sum");
     pthread_mutex_unlock(&pg->mu_run);
     return st;
 }
@@ -177,20 +180,19 @@ static tt_status run(void *ctx, tt_pg *pg)
 tt_status tti_pg_sparse_all_reduce(tt_pg *pg, tt_tensor *t, const tt_coll_options *opt,
                                    tt_work **work_p)
 {
-    int timeout_ms;
     sum_call *s;
 
     TT_TRY(tti_pg_check(pg, "all_reduce"));
     if (opt != NULL && opt->op != TT_REDUCE_SUM)
         return TT_FAIL(TT_ERR_INVALID, "all_reduce: sparse tensors can be summed only, not %s",
                        tt_reduce_op_name(opt->op));
-    timeout_ms = opt != NULL && opt->timeout_ms > 0 ? opt->timeout_ms : tt_pg_timeout(pg);
     s = tti_calloc(1, sizeof *s);
     if (s == NULL)
         return TT_ERR_NOMEM;
     s->pg = pg;
     s->t = tt_tensor_retain(t);
-    s->deadline_ns = tti_deadline(timeout_ms);
+    s->timeout_ms = opt != NULL && opt->timeout_ms > 0 ? opt->timeout_ms : tt_pg_timeout(pg);
+    s->seq = tt_pg_seq(pg) + 1;
     s->all = tti_calloc((size_t)pg->size, sizeof *s->all);
     s->spans = tti_calloc((size_t)pg->size, sizeof *s->spans);
     if (s->all == NULL || s->spans == NULL) {
