@@ -47,11 +47,12 @@ struct tti_team {
     void *cause_ctx;
 
     /* Of the thread that runs collectives. */
-    uint64_t n;        /* operations begun */
-    uint64_t known;    /* everybody has begun this one */
-    uint64_t phase;    /* my block's phase */
-    const tti_coll *c; /* what runs now */
-    uint64_t word;     /* what announces it */
+    uint64_t n;          /* operations begun */
+    uint64_t known;      /* everybody has begun this one */
+    uint64_t phase;      /* my block's phase */
+    const tti_coll *c;   /* what runs now */
+    int64_t deadline_ns; /* of what runs now; 0: not asked for yet */
+    uint64_t word;       /* what announces it */
     tti_reduce_fn reduce;
     tt_status broken; /* of the first failure */
     char broken_text[1024];

@@ -74,9 +74,11 @@ void tti_p2p_lose(tti_p2p_box *box, int peer, tti_p2p_end why)
     p->gone = true;
     p->why = (uint8_t)why;
     box->n_gone++;
-    if (why == TTI_END_PEER) /* what had arrived is still good */
+    if (why == TTI_END_PEER) { /* what had arrived is still good, here and there */
         while (tti_p2p_pull(box, peer))
             ;
+        tti_p2p_collect_offers(p);
+    }
     end_arriving(box, peer, why);
     end_posted(box, &p->posted, why);
     end_sends(box, peer, why);

@@ -164,6 +164,8 @@ void tti_p2p_drop_kept(tti_p2p_peer *p, tti_p2p_message *m);
 
 /* p2p_send.c */
 bool tti_p2p_push(tti_p2p_box *box, int peer);
+/* Ends the sends whose messages the peer has fetched. */
+bool tti_p2p_collect_offers(tti_p2p_peer *p);
 void tti_p2p_send_self(tti_p2p_box *box, tti_p2p *op);
 /* Takes an unfinished send back; its memory is not touched any more. */
 void tti_p2p_retract(tti_p2p_box *box, tti_p2p *op);

@@ -79,7 +79,7 @@ static bool send_some(tti_p2p_box *box, int peer, tti_p2p *op)
     return true;
 }
 
-static bool collect_offers(tti_p2p_peer *p)
+bool tti_p2p_collect_offers(tti_p2p_peer *p)
 {
     bool moved = false;
 
@@ -101,7 +101,7 @@ static bool collect_offers(tti_p2p_peer *p)
 bool tti_p2p_push(tti_p2p_box *box, int peer)
 {
     tti_p2p_peer *p = &box->peers[peer];
-    bool moved = p->n_offers > 0 && collect_offers(p);
+    bool moved = p->n_offers > 0 && tti_p2p_collect_offers(p);
 
     while (!tti_list_empty(&p->queue)) {
         if (!send_some(box, peer, TTI_LIST_AT(p->queue.next, tti_p2p)))

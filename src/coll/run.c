@@ -69,22 +69,33 @@ static tt_status check(void *ctx)
     tti_look_for_dead(team);
     /* Whose time is over just before ours says what it saw; we shall see the same for ourselves. */
     if (atomic_load_explicit(&b->state, memory_order_acquire) == TTI_STANDING_FAILED &&
-        b->status == TT_ERR_TIMEOUT && team->c->deadline_ns != TTI_NEVER &&
-        team->c->deadline_ns - tti_now_ns() < 1000000000)
+        b->status == TT_ERR_TIMEOUT && team->deadline_ns != TTI_NEVER &&
+        team->deadline_ns - tti_now_ns() < 1000000000)
         return tti_check_self(team, &d);
     TT_TRY(tti_check_peer(team, t->rank, &d));
     return check_calls(team);
 }
 
+/* Most waits are over before it is worth asking for the time. */
+static int64_t deadline_of(tti_team *team)
+{
+    if (team->deadline_ns == 0)
+        team->deadline_ns =
+            team->c->deadline_ns != 0 ? team->c->deadline_ns : tti_deadline(team->c->timeout_ms);
+    return team->deadline_ns;
+}
+
 static tt_status await(target *t)
 {
     tti_team *team = t->team;
-    tti_wait w = { .ready = ready, .ctx = t, .check = check, .deadline_ns = team->c->deadline_ns };
+    tti_wait w = { .ready = ready, .ctx = t, .check = check };
     tti_doing d = doing(team);
     tt_status st;
 
-    if (tt_likely(reached(t)))
-        return TT_OK;
+    for (int i = 0; i < team->patience.eager; i++)
+        if (tt_likely(reached(t)))
+            return TT_OK;
+    w.deadline_ns = deadline_of(team);
     st = tti_bell_wait(&team->mine->bell, &team->patience, &w);
     if (st == TT_ERR_TIMEOUT)
         st = tti_timed_out(team, t->rank, &d);
@@ -331,6 +342,7 @@ tt_status tti_team_run(tti_team *team, const tti_coll *c)
     if (tt_unlikely(team->broken != TT_OK))
         return TT_FAIL(team->broken, "%s", team->broken_text);
     team->c = c;
+    team->deadline_ns = 0;
     if (tt_unlikely(atomic_load_explicit(&team->aborted, memory_order_relaxed) != 0)) {
         tti_doing d = doing(team);
 

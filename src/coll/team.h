@@ -99,7 +99,8 @@ typedef struct tti_coll {
     const tti_span *ins;
     const tti_span *outs;
     uint64_t seq;        /* the operation's number, for messages */
-    int64_t deadline_ns; /* TTI_NEVER: none */
+    int64_t deadline_ns; /* TTI_NEVER: none; 0: timeout_ms after the first long wait began */
+    int timeout_ms;
 } tti_coll;
 
 /* Runs it to its end on this thread. One at a time per team (the caller sees to it), all ranks in the same

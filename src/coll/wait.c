@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 
-#define EAGER 100               /* rounds without a pause, which takes 60 ns on some CPUs */
+#define YIELD_NS 1000000        /* at most: each may cost a time slice where others want the core */
 #define CHECK_EVERY_NS 10000000 /* of peers, aborts and so on, while asleep */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns)
@@ -31,6 +31,7 @@ void tti_patience_init(tti_patience *p, int size, int n_cores)
 {
     /* With a core for everybody the peer is running: what it does next comes within microseconds. Without,
      * it may be waiting for this very core. */
+    p->eager = size <= n_cores ? 100 : 2;
     p->spins = size <= n_cores ? 300 : 2;
     p->yields = size <= n_cores ? 200 : 50;
 }
@@ -58,10 +59,11 @@ tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_
     for (int i = 0; i < patience->spins; i++) {
         if (w->ready(w->ctx))
             return TT_OK;
-        if (i >= EAGER)
+        if (i >= patience->eager)
             tti_cpu_relax();
     }
-    for (int i = 0; i < patience->yields; i++) {
+    now = tti_now_ns();
+    for (int i = 0; i < patience->yields && tti_now_ns() - now < YIELD_NS; i++) {
         if (w->ready(w->ctx))
             return TT_OK;
         sched_yield();

@@ -24,6 +24,7 @@
 
 /* How this rank waits; chosen when the team is opened. */
 typedef struct tti_patience {
+    int eager;  /* rounds of looking without a pause, which takes 60 ns on some CPUs */
     int spins;  /* rounds of looking with a pause between them */
     int yields; /* then rounds that give the core away */
 } tti_patience;

@@ -189,7 +189,8 @@ static void record(tti_call *c)
     }
     for (int i = 0; i < rec.n_dims; i++)
         rec.dims[i] = a->t->dims[i];
-    c->ticket = tti_recorder_issued(c->pg->recorder, &rec);
+    c->ticket = c->on_heap ? tti_recorder_issued(c->pg->recorder, &rec)
+                           : tti_recorder_begun(c->pg->recorder, &rec);
 }
 
 /* Profiles are rare: this may be slow. */
@@ -241,21 +242,21 @@ static void write_back(tti_call *c)
     }
 }
 
-static tt_status run_part(tti_call *c, tti_part *p, int64_t deadline_ns)
+static tt_status run_part(tti_call *c, tti_part *p)
 {
     p->c.ins = p->n_ins > 0 ? &c->spans[p->first_in] : NULL;
     p->c.outs = p->n_outs > 0 ? &c->spans[p->first_out] : NULL;
     p->c.seq = c->seq;
-    p->c.deadline_ns = deadline_ns;
+    p->c.timeout_ms = c->timeout_ms;
     return c->pg->ops->run(c->pg->backend, &p->c);
 }
 
-/* The words of a call whose own time is over say how long that was. */
-static void add_time(const tti_call *c, tt_status st, int64_t deadline_ns)
+/* The words of a call whose time is over say how long that was. */
+static void add_time(const tti_call *c, tt_status st)
 {
     tti_error_copy cause;
 
-    if (st != TT_ERR_TIMEOUT || tti_now_ns() < deadline_ns)
+    if (st != TT_ERR_TIMEOUT)
         return;
     tti_error_save(&cause);
     TT_FAIL(st, "%s, after %d ms", cause.text, c->timeout_ms);
@@ -284,19 +285,19 @@ tt_status tti_call_run(tti_call *c)
         end(c, st);
         return st;
     }
-    int64_t deadline = tti_deadline(c->timeout_ms);
     pthread_mutex_lock(&pg->mu_run);
-    tti_recorder_started(pg->recorder, c->ticket);
+    if (c->on_heap)
+        tti_recorder_started(pg->recorder, c->ticket);
     if (__builtin_expect(tti_pg_debug(pg) == TT_DEBUG_DETAIL, 0))
-        st = tti_call_verify(c, deadline);
+        st = tti_call_verify(c, tti_deadline(c->timeout_ms));
     for (int i = 0; i < c->n_parts && st == TT_OK; i++)
-        st = run_part(c, &c->parts[i], deadline);
+        st = run_part(c, &c->parts[i]);
     tti_recorder_ended(pg->recorder, c->ticket, st);
     pthread_mutex_unlock(&pg->mu_run);
     if (st == TT_OK)
         write_back(c);
     else
-        add_time(c, st, deadline);
+        add_time(c, st);
     end(c, st);
     return st;
 }

@@ -70,8 +70,7 @@ static void record(message *m)
                        .n_dims = t->n_dims,
                        .site = m->site };
     memcpy(rec.dims, t->dims, sizeof rec.dims);
-    m->ticket = tti_recorder_issued(m->pg->recorder, &rec);
-    tti_recorder_started(m->pg->recorder, m->ticket);
+    m->ticket = tti_recorder_begun(m->pg->recorder, &rec);
 }
 
 static __attribute__((noinline)) void profile(message *m)

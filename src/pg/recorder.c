@@ -102,13 +102,13 @@ static inline void raise_to(atomic_ullong *at, uint64_t value)
         atomic_store_explicit(at, value, RELAXED);
 }
 
-uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec)
+static inline uint64_t put(tti_recorder *r, const tti_record *rec, bool starts)
 {
-    uint64_t ticket = atomic_fetch_add_explicit(&r->next, 1, RELAXED);
+    uint64_t ticket = atomic_fetch_add_explicit(&r->next, 1, RELAXED), now = tti_ticks();
     tti_slot *s = slot_of(r, ticket);
 
     atomic_store_explicit(&s->tag, 0, RELAXED);
-    atomic_store_explicit(&s->started, 0, RELEASE);
+    atomic_store_explicit(&s->started, starts ? now : 0, RELEASE);
     atomic_store_explicit(&s->ended, 0, RELEASE);
     atomic_store_explicit(&s->seq, rec->seq, RELEASE);
     atomic_store_explicit(&s->op, (uintptr_t)rec->op, RELEASE);
@@ -119,9 +119,21 @@ uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec)
     for (int i = 0; i < rec->n_dims && i < TT_MAX_DIMS; i++)
         atomic_store_explicit(&s->dims[i], rec->dims[i], RELEASE);
     raise_to(&r->last_issued[rec->p2p], rec->seq);
-    atomic_store_explicit(&s->issued, tti_ticks(), RELEASE);
+    if (starts)
+        raise_to(&r->last_started[rec->p2p], rec->seq);
+    atomic_store_explicit(&s->issued, now, RELEASE);
     atomic_store_explicit(&s->tag, ticket + 1, RELEASE);
     return ticket;
+}
+
+uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec)
+{
+    return put(r, rec, false);
+}
+
+uint64_t tti_recorder_begun(tti_recorder *r, const tti_record *rec)
+{
+    return put(r, rec, true);
 }
 
 void tti_recorder_started(tti_recorder *r, uint64_t ticket)
