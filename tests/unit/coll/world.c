@@ -126,8 +126,9 @@ static void run_threads(world *w)
     for (int r = 0; r < w->size; r++) {
         seats[r] = (seat){ w, r };
         w->pids[r] = getpid();
-        TT_REQUIRE_EQ(pthread_create(&threads[r], NULL, thread_main, &seats[r]), 0);
     }
+    for (int r = 0; r < w->size; r++)
+        TT_REQUIRE_EQ(pthread_create(&threads[r], NULL, thread_main, &seats[r]), 0);
     for (int r = 0; r < w->size; r++)
         pthread_join(threads[r], NULL);
 }
