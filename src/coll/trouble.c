@@ -185,7 +185,9 @@ tt_status tti_mismatch(tti_team *team, int rank)
             break;
         }
     }
-    if (other == rank)
+    /* The one waited for called what the first did: then it is this rank that differs. */
+    if (atomic_load_explicit(&tti_slot_of(team, rank, n)->word, memory_order_acquire) ==
+        atomic_load_explicit(&tti_slot_of(team, other, n)->word, memory_order_acquire))
         rank = team->rank;
     a = team->peers[other].block->call[n & 1];
     b = team->peers[rank].block->call[n & 1];

@@ -25,10 +25,10 @@ static fingerprint take(const tti_call *c)
         return f;
     f.dtype = c->n_args > 0 ? (int32_t)coll->dtype : -1;
     f.reduce_op = (int32_t)coll->op;
-    for (int i = 0; i < c->n_parts && !coll->uneven; i++)
-        f.bytes += c->parts[i].c.in.bytes + c->parts[i].c.out.bytes;
-    if (coll->kind == TTI_COLL_REDUCE || coll->kind == TTI_COLL_GATHER)
-        f.bytes = coll->uneven ? 0 : coll->in.bytes; /* the root alone has outputs */
+    for (int i = 0; i < c->n_parts && !coll->uneven; i++) {
+        const tti_coll *part = &c->parts[i].c; /* of some, the root alone has outputs */
+        f.bytes += part->in.bytes > 0 ? part->in.bytes : part->out.bytes;
+    }
     return f;
 }
 
