@@ -5,13 +5,14 @@ prefix  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
-.PHONY: all help setup demo test check format asan tsan fuzz bench bench-train parity install clean
+.PHONY: all help setup demo test check format asan tsan fuzz bench bench-train bench-collectives parity
+.PHONY: install clean
 .DEFAULT_GOAL := all
 
 all: dev ## build everything for development (build/dev)
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install missing Debian packages (needs root)
 	@scripts/setup
@@ -54,6 +55,10 @@ bench: release ## measure, against PyTorch too; results in build/bench
 bench-train: release ## measure whole training steps; results in build/bench
 	@scripts/setup torch
 	@scripts/bench train
+
+bench-collectives: release ## measure collectives against MPIs and Gloo; results in build/bench
+	@scripts/setup bench
+	@scripts/bench collectives
 
 parity: release ## compare numbers with PyTorch, in an environment of its own under build/
 	@scripts/setup torch

@@ -129,23 +129,37 @@ static tt_status repeat(run *r, int rep, int calls, double *us_p)
     return TT_OK;
 }
 
-/* Repetitions that do not count. Gives the time that a call took at best, the same on all ranks. Stops
- * early when they take long: large data are warm after a few calls. */
-static tt_status warm_up(run *r, double *us_p)
+/* The best time of a call in at most `n` repetitions, none more once the time is over; the same on all
+ * ranks. */
+static tt_status best_of(run *r, int n, int calls, double left_us, double *us_p)
 {
-    const tti_bench_options *opt = r->c.opt;
-    double left_us = 1e3 * opt->budget_ms / 2;
-
     *us_p = INFINITY;
-    for (int rep = 0; rep == 0 || (rep < opt->warmup && left_us > 0); rep++) {
+    for (int rep = 0; rep == 0 || (rep < n && left_us > 0); rep++) {
         double us;
 
-        TT_TRY(repeat(r, rep, r->batch, &us));
+        TT_TRY(repeat(r, rep, calls, &us));
         TT_TRY(agree(r->c.pg, &us, 1, TT_REDUCE_MAX));
-        left_us -= us * r->batch;
+        left_us -= us * calls;
         *us_p = fmin(*us_p, us);
     }
     return TT_OK;
+}
+
+/* Repetitions that do not count. Where calls are slow, the batch gets smaller. */
+static tt_status warm_up(run *r, double *us_p)
+{
+    const tti_bench_options *opt = r->c.opt;
+    double budget_us = 1e3 * opt->budget_ms;
+
+    if (opt->batch == 0) {
+        double fit;
+
+        TT_TRY(best_of(r, 3, 1, budget_us, us_p));
+        fit = budget_us / 4 / *us_p;
+        if (fit < r->batch)
+            r->batch = fit < 1 ? 1 : (int)fit;
+    }
+    return best_of(r, opt->warmup, r->batch, budget_us / 2, us_p);
 }
 
 static int by_value(const void *a, const void *b)

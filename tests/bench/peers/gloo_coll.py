@@ -4,7 +4,7 @@
 
 usage: gloo_coll.py RANK SIZE STORE_FILE
 
-Reads lines "OP in|out BUDGET_MS SIZE..." from standard input, all ranks the same; rank 0 answers each with a
+Reads lines "OP in|out BUDGET_MS LIMIT_S SIZE..." from standard input, all ranks the same; rank 0 answers each with a
 line per size (size, median, 99th percentile and least time in us, wrong, repetitions) and "done". Between
 lines it waits in read(), without using a core. float32 sums.
 """
@@ -124,16 +124,21 @@ def agree(numbers, op):
     return t.tolist()
 
 
-def measure(case, nbytes, budget_us):
-    best, left, rep = float("inf"), budget_us / 2, 0
-    # A batch of slow calls is cut: what is measured is the same, and it must end some time.
-    first = agree([case.repeat(0)], dist.ReduceOp.MAX)[0]
-    case.batch = max(1, min(case.batch, int(budget_us / 4 / first)))
-    while rep == 0 or (rep < WARM_UP and left > 0):
+def best_of(case, n, left):
+    """The best of some repetitions, none more once the time is over; the same on all ranks."""
+    best, rep = float("inf"), 0
+    while rep == 0 or (rep < n and left > 0):
         us = agree([case.repeat(rep)], dist.ReduceOp.MAX)[0]
         left -= us * case.batch
         best = min(best, us)
         rep += 1
+    return best
+
+
+def measure(case, nbytes, budget_us):
+    batch, case.batch = case.batch, 1
+    case.batch = max(1, min(batch, int(budget_us / 4 / best_of(case, 3, budget_us))))
+    best = best_of(case, WARM_UP, budget_us / 2)
     reps = int(min(MAX_REPS, max(MIN_REPS, budget_us / (best * case.batch))))
     case.wrong = 0
     times = sorted(agree([case.repeat(i + 1) for i in range(reps)], dist.ReduceOp.MAX))
@@ -153,8 +158,11 @@ def main():
     if rank == 0:
         print("ready", flush=True)
     for line in sys.stdin:
-        op, form, budget, *sizes = line.split()
+        op, form, budget, limit, *sizes = line.split()
+        start = time.monotonic()
         for nbytes in (int(s) for s in sizes):
+            if agree([time.monotonic() - start], dist.ReduceOp.MAX)[0] > float(limit):
+                break
             row = measure(Case(op, form == "in", nbytes, rank, size), nbytes, float(budget) * 1e3)
             if rank == 0:
                 print("%d\t%.4f\t%.4f\t%.4f\t%d\t%d" % row, flush=True)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mpi_coll OP in|out BUDGET_MS SIZE...: what `tutti bench` measures, of an MPI library, by the same method:
+/* mpi_coll OP in|out BUDGET_MS LIMIT_S SIZE...: what `tutti bench` measures, of an MPI library, by the same method:
  * inputs written anew and a barrier before each repetition, a batch of calls on buffers of their own where
  * data are small, the slowest rank's time, results checked. float32 sums. Compiled by the mpicc of each
- * MPI; rank 0 prints lines of size, median, 99th percentile and least time in us, wrong, repetitions. */
+ * MPI; rank 0 prints lines of size, median, 99th percentile and least time in us, wrong, repetitions. Sizes
+ * that are left after LIMIT_S seconds are not measured. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,18 +206,29 @@ static double repeat(job *j, int rep, int calls)
     return is(j, "sendrecv") ? us / 2 : us;
 }
 
-static double warm_up(job *j, double budget_us)
+/* The best of some repetitions of `calls` calls, none more once the time is over; the same on all ranks. */
+static double best_of(job *j, int n, int calls, double left_us)
 {
-    double best = 1e30, left_us = budget_us / 2;
+    double best = 1e30;
 
-    for (int rep = 0; rep == 0 || (rep < WARM_UP && left_us > 0); rep++) {
-        double us = repeat(j, rep, j->batch);
+    for (int rep = 0; rep == 0 || (rep < n && left_us > 0); rep++) {
+        double us = repeat(j, rep, calls);
 
         MPI_Allreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        left_us -= us * j->batch;
+        left_us -= us * calls;
         best = us < best ? us : best;
     }
     return best;
+}
+
+/* Also makes the batch smaller where calls are slow. */
+static double warm_up(job *j, double budget_us)
+{
+    double fit = budget_us / 4 / best_of(j, 3, 1, budget_us);
+
+    if (fit < j->batch)
+        j->batch = fit < 1 ? 1 : (int)fit;
+    return best_of(j, WARM_UP, j->batch, budget_us / 2);
 }
 
 static int by_value(const void *a, const void *b)
@@ -232,7 +244,8 @@ static void measure(job *j, long bytes, double budget_us, int want_in_place)
     int reps;
 
     set_up(j, bytes, want_in_place);
-    fit = budget_us / (warm_up(j, budget_us) * j->batch);
+    fit = warm_up(j, budget_us);
+    fit = budget_us / (fit * j->batch);
     reps = fit < MIN_REPS ? MIN_REPS : fit > MAX_REPS ? MAX_REPS : (int)fit;
     times = must(calloc((size_t)reps, sizeof *times));
     j->wrong = 0;
@@ -255,18 +268,26 @@ static void measure(job *j, long bytes, double budget_us, int want_in_place)
 int main(int argc, char **argv)
 {
     job j = { 0 };
+    double start;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &j.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &j.size);
-    if (argc < 5 || j.size > MAX_RANKS) {
-        fprintf(stderr, "usage: mpi_coll OP in|out BUDGET_MS SIZE...\n");
+    if (argc < 6 || j.size > MAX_RANKS) {
+        fprintf(stderr, "usage: mpi_coll OP in|out BUDGET_MS LIMIT_S SIZE...\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     j.op = argv[1];
     make_blocks(j.size);
-    for (int i = 4; i < argc; i++)
+    start = MPI_Wtime();
+    for (int i = 5; i < argc; i++) {
+        int late = MPI_Wtime() - start > atof(argv[4]);
+
+        MPI_Bcast(&late, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        if (late)
+            break;
         measure(&j, atol(argv[i]), atof(argv[3]) * 1e3, strcmp(argv[2], "in") == 0);
+    }
     MPI_Finalize();
     return 0;
 }
