@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh BUILD_DIR: compiles and runs every C program in the README and the guide: each ```c block
-# with an #include and a main. If a ```text block comes next, it is what the program prints.
+# with an #include and a main. If a ```text block comes next, it is what the program prints. A program
+# that begins with "tutti run -n N" in a comment is started so.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
@@ -38,7 +39,10 @@ for source in "$tmp"/*.c; do
     program=${source%.c}
     cc -std=gnu17 -Wall -Wextra -Iinclude "$source" -o "$program" -L"$build" -ltutti -lm \
         -Wl,-rpath,"$build"
-    (cd "$tmp" && "$program" >"$program.got")
+    ranks=$(sed -n '2s/.*tutti run -n \([0-9]*\) .*/\1/p' "$source")
+    start=()
+    [ -n "$ranks" ] && start=("$build/bin/tutti" run --quiet --no-prefix -n "$ranks")
+    (cd "$tmp" && "${start[@]}" "$program" >"$program.got")
     if [ -e "$program.want" ]; then
         diff -u "$program.want" "$program.got" || { sed -n 1p "$source"; echo "prints something else"; exit 1; }
     fi
