@@ -175,7 +175,7 @@ static bool reap(tti_job *job, tti_rank *r)
     close(r->pidfd);
     r->pidfd = -1;
     job->n_alive--;
-    if (r->status != 0)
+    if (r->status != 0 || job->n_alive > 0) /* who left in peace may be waited for as well */
         tti_jobstore_exit(job, r);
     return r->status != 0 && !r->by_us;
 }

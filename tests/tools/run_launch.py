@@ -185,6 +185,15 @@ def a_killed_rank_is_named_with_its_signal():
 
 
 @test
+def a_rank_that_exits_in_peace_is_not_waited_for():
+    began = time.monotonic()
+    bench = f"[ $RANK = 1 ] || exec '{tutti}' bench --sizes 8 --iters 3"
+    _, err = run("-n", 2, "sh", "-c", bench, code=1)
+    assert "rank 1 has ended: exited with code 0" in err, err
+    assert time.monotonic() - began < 5
+
+
+@test
 def the_error_file_of_a_rank_is_read():
     write = 'echo "{\\"message\\": {\\"message\\": \\"the loss is NaN\\"}}" > $TORCHELASTIC_ERROR_FILE; exit 1'
     _, err = run("-n", 2, "sh", "-c", write, code=1)
