@@ -214,6 +214,34 @@ TT_TEST(coll_trouble, says_who_called_what)
     }
 }
 
+/* Rank 2 alone takes rank 1 for the root, and waits for it. */
+static void roots_differ(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+    float data[4] = { 0 };
+    tti_coll c = { .kind = TTI_COLL_BROADCAST,
+                   .dtype = TT_F32,
+                   .root = rank == 2,
+                   .out = { data, 16 },
+                   .deadline_ns = soon(),
+                   .seq = 3 };
+
+    (void)ctx;
+    tt_status st = tti_team_run(team, &c);
+    if (rank == 2) {
+        TT_CHECK_EQ(st, TT_ERR_INVALID);
+        TT_CHECK_CONTAINS(tt_last_error(), "rank 2 broadcast (float32, 16 bytes, root 1");
+        TT_CHECK_CONTAINS(tt_last_error(), "root 0");
+    }
+    tti_team_close(team);
+}
+
+TT_TEST(coll_trouble, another_root_is_blamed_on_who_gave_it)
+{
+    world_run(3, NULL, roots_differ, NULL);
+    world_run(3, &(world_options){ .threads = true }, roots_differ, NULL);
+}
+
 /* ---- monitored barrier ---------------------------------------------------------------------------- */
 
 static void barrier_misses_some(world *w, int rank, void *ctx)
