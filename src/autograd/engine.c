@@ -380,6 +380,9 @@ tt_status tti_engine_walk(const tti_walk *w)
     st = start(&run, w);
     if (st == TT_OK)
         st = loop(&run, w);
+    for (size_t i = 0; st != TT_OK && i < run.n_end_calls; i++)
+        if (run.end_calls[i].failed != NULL)
+            run.end_calls[i].failed(run.end_calls[i].ctx);
 
     tt_grad_guard_close(&guard);
     current_run = run.outer;
@@ -387,16 +390,28 @@ tt_status tti_engine_walk(const tti_walk *w)
     return st;
 }
 
-tt_status tt_on_backward_end(tt_backward_end_fn fn, void *ctx)
+static tt_status add_end_call(tti_run *r, tti_end_call call)
 {
-    tti_run *r = current_run;
-
-    if (fn == NULL)
+    if (call.fn == NULL)
         return TT_FAIL(TT_ERR_INVALID, "on_backward_end: expected a function, got NULL");
     if (r == NULL)
         return TT_FAIL(TT_ERR_INVALID, "on_backward_end: no backward is running on this thread");
     TT_TRY(tti_vec_reserve((void **)&r->end_calls, &r->cap_end_calls, r->n_end_calls + 1,
                            sizeof *r->end_calls));
-    r->end_calls[r->n_end_calls++] = (tti_end_call){ .fn = fn, .ctx = ctx };
+    r->end_calls[r->n_end_calls++] = call;
     return TT_OK;
+}
+
+tt_status tt_on_backward_end(tt_backward_end_fn fn, void *ctx)
+{
+    return add_end_call(current_run, (tti_end_call){ .fn = fn, .ctx = ctx });
+}
+
+tt_status tti_on_backward_done(tt_backward_end_fn end, void (*failed)(void *ctx), void *ctx)
+{
+    tti_run *r = current_run;
+
+    while (r != NULL && r->outer != NULL)
+        r = r->outer;
+    return add_end_call(r, (tti_end_call){ .fn = end, .failed = failed, .ctx = ctx });
 }

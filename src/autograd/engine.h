@@ -19,6 +19,10 @@ typedef struct tti_walk {
 
 tt_status tti_engine_walk(const tti_walk *w);
 
+/* Call one of the two when the backward that is running on this thread ends: the outermost one, if it was
+ * started inside of another. `end` after all its work, `failed` when that or an end call went wrong. */
+tt_status tti_on_backward_done(tt_backward_end_fn end, void (*failed)(void *ctx), void *ctx);
+
 /* a + b as gradients: dense or sparse; may add into a when nobody else sees it. Returns an owned
  * reference and takes that of `a`; NULL on failure, with `a` freed. */
 tt_tensor *tti_grad_sum(tt_tensor *a, tt_tensor *b, bool record);

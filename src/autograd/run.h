@@ -20,6 +20,7 @@ typedef struct tti_task {
 
 typedef struct tti_end_call {
     tt_backward_end_fn fn;
+    void (*failed)(void *ctx); /* may be NULL */
     void *ctx;
 } tti_end_call;
 
