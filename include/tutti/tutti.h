@@ -15,6 +15,7 @@
 #include "tutti/base.h"
 #include "tutti/collective.h"
 #include "tutti/data.h"
+#include "tutti/ddp.h"
 #include "tutti/device.h"
 #include "tutti/functional.h"
 #include "tutti/io.h"

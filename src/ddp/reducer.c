@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reduction: the leaves' hooks fill the buckets; a full bucket is sent off once those before it are,
+ * so that all ranks start them in the same order; the end of backward waits for them. */
+#include <string.h>
+
+#include "autograd/engine.h"
+#include "ddp/ddp.h"
+#include "tutti/ops.h"
+#include "tutti/sparse.h"
+
+/* ---- one gradient ------------------------------------------------------------------------- */
+
+/* Put the gradient where the reduction expects it. `got`: it was computed in this backward; if not, the
+ * parameter is not used here and its old gradient must come back when nobody else used it. */
+static tt_status stage(const tt_ddp *d, tti_ddp_param *p, bool got)
+{
+    tt_tensor *grad = tt_grad_of(p->t);
+
+    if (grad == NULL)
+        return tt_zero_(p->view) != NULL ? TT_OK : tt_last_status();
+    if (d->views && tti_ddp_is_view(p, grad)) {
+        if (got)
+            return TT_OK;
+        p->kept = tt_tensor_retain(tt_clone(grad));
+        return p->kept != NULL ? TT_OK : tt_last_status();
+    }
+    if (tt_copy_(p->view, grad->storage != NULL ? grad : tt_to_dense(grad)) == NULL)
+        return tt_last_status();
+    return d->views && got ? tt_set_grad(p->t, p->view) : TT_OK;
+}
+
+/* The gradient becomes what was reduced; one that nobody used stays what it was. */
+static tt_status write_back(const tt_ddp *d, tti_ddp_param *p)
+{
+    tt_tensor *grad = tt_grad_of(p->t), *kept = p->kept, *done = p->view;
+    bool used = !d->find_unused || ((const int32_t *)tti_data(d->reduced))[p->index] > 0;
+
+    p->kept = NULL;
+    if (!used) {
+        if (kept != NULL)
+            done = tt_copy_(p->view, kept);
+    } else if (d->views) {
+        if (!tti_ddp_is_view(p, grad) && tt_set_grad(p->t, p->view) != TT_OK)
+            done = NULL;
+    } else if (grad != NULL && grad->storage != NULL) {
+        done = tt_copy_(grad, p->view);
+    } else {
+        done = tt_clone(p->view);
+        if (done != NULL && tt_set_grad(p->t, done) != TT_OK)
+            done = NULL;
+    }
+    tt_tensor_free(kept);
+    return done != NULL ? TT_OK : tt_last_status();
+}
+
+/* ---- buckets on their way ------------------------------------------------------------------ */
+
+static tt_status start_used_map(tt_ddp *d)
+{
+    if (tt_copy_(d->reduced, d->used) == NULL)
+        return tt_last_status();
+    return tt_pg_all_reduce(d->pg, d->reduced, NULL, &d->used_work);
+}
+
+static tt_status start_full(tt_ddp *d)
+{
+    const tt_coll_options mean = { .op = TT_REDUCE_AVG };
+
+    while (d->next_bucket < d->n_buckets && d->buckets[d->next_bucket].n_pending == 0) {
+        tti_ddp_bucket *b = &d->buckets[d->next_bucket];
+
+        if (d->next_bucket == 0)
+            d->times.comm_start = tti_now_ns();
+        TT_TRY(tt_pg_all_reduce(d->pg, b->flat, &mean, &b->work));
+        d->next_bucket++;
+        if (d->next_bucket == d->n_buckets && d->find_unused)
+            TT_TRY(start_used_map(d));
+    }
+    return TT_OK;
+}
+
+static tt_status ready(tt_ddp *d, int i, bool got)
+{
+    tti_ddp_param *p = &d->params[i];
+    tt_status st = TT_OK;
+
+    if (p->ready)
+        return TT_FAIL(
+            TT_ERR_INVALID,
+            "ddp: parameter \"%s\" (%d) got a gradient after it was given to the others: "
+            "it takes part in several backwards at once, or is used in a way that the "
+            "outputs do not show",
+            p->name, i);
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            st = stage(d, p, got);
+        }
+    TT_TRY(st);
+    p->ready = true;
+    if (got)
+        d->order[d->n_ready++] = i;
+    d->buckets[p->bucket].n_pending--;
+    return start_full(d);
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static tt_status wait_for(tt_work **work_p)
+{
+    tt_work *w = *work_p;
+    tt_status st = w != NULL ? tt_work_wait(w, 0) : TT_OK;
+
+    *work_p = NULL;
+    tt_work_free(w);
+    return st;
+}
+
+static tt_status finish(tt_ddp *d)
+{
+    TT_TRY(wait_for(&d->used_work));
+    for (int b = 0; b < d->n_buckets; b++) {
+        tt_status st = wait_for(&d->buckets[b].work);
+
+        TT_TRY(st);
+        for (int i = 0; i < d->buckets[b].n_params; i++)
+            TT_TRY(write_back(d, &d->params[d->buckets[b].params[i]]));
+    }
+    return TT_OK;
+}
+
+static tt_status backward_end(void *ctx)
+{
+    tt_ddp *d = ctx;
+    tt_status st = TT_OK;
+
+    d->times.backward_end = tti_now_ns();
+    /* What the outputs reached but the loss did not. */
+    for (int i = 0; d->find_unused && i < d->n_params; i++)
+        if (!d->params[i].ready)
+            TT_TRY(tti_ddp_note_error(d, ready(d, i, false)));
+    if (d->next_bucket < d->n_buckets)
+        return TT_OK; /* the next forward complains */
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            st = finish(d);
+            if (st == TT_OK && d->find_unused && tt_zero_(d->used) == NULL)
+                st = tt_last_status();
+        }
+    TT_TRY(tti_ddp_note_error(d, st));
+    d->times.comm_end = tti_now_ns();
+    d->n_buckets_reduced = d->n_buckets;
+    d->have_used = d->find_unused;
+    if (!d->find_unused && !d->rebuilt) {
+        memcpy(d->first_order, d->order, (size_t)d->n_params * sizeof *d->order);
+        d->may_rebuild = true;
+    }
+    d->state = TTI_DDP_IDLE;
+    d->iteration++;
+    return TT_OK;
+}
+
+static void backward_failed(void *ctx)
+{
+    tt_ddp *d = ctx;
+
+    d->state = TTI_DDP_FAILED;
+}
+
+/* ---- the beginning ------------------------------------------------------------------------- */
+
+void tti_ddp_prepare(tt_ddp *d)
+{
+    for (int i = 0; i < d->n_params; i++)
+        d->params[i].ready = false;
+    for (int b = 0; b < d->n_buckets; b++)
+        d->buckets[b].n_pending = d->buckets[b].n_params;
+    d->next_bucket = 0;
+    d->n_ready = 0;
+    d->state = TTI_DDP_PREPARED;
+}
+
+tt_status tti_ddp_reset(tt_ddp *d)
+{
+    tt_status st = wait_for(&d->used_work);
+
+    for (int b = 0; b < d->n_buckets; b++) {
+        tt_status one = wait_for(&d->buckets[b].work);
+
+        st = st == TT_OK ? one : st;
+    }
+    for (int i = 0; i < d->n_params; i++) {
+        tt_tensor_free(d->params[i].kept);
+        d->params[i].kept = NULL;
+    }
+    d->state = TTI_DDP_IDLE;
+    return st;
+}
+
+static tt_status begin(tt_ddp *d)
+{
+    TT_TRY(tti_on_backward_done(backward_end, backward_failed, d));
+    d->times.backward_start = tti_now_ns();
+    d->state = TTI_DDP_REDUCING;
+    for (int i = 0; d->find_unused && i < d->n_params; i++)
+        if (d->unused[i])
+            TT_TRY(ready(d, i, false));
+    return TT_OK;
+}
+
+tt_status tti_ddp_leaf_hook(void *ctx, tt_tensor *leaf)
+{
+    tti_ddp_param *p = ctx;
+    tt_ddp *d = p->ddp;
+
+    (void)leaf;
+    if (d->find_unused)
+        ((int32_t *)tti_data(d->used))[p->index] = 1;
+    if (d->state == TTI_DDP_PREPARED)
+        TT_TRY(tti_ddp_note_error(d, begin(d)));
+    return d->state == TTI_DDP_REDUCING ? tti_ddp_note_error(d, ready(d, p->index, true)) : TT_OK;
+}

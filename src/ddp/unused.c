@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters that get no gradient: finding them in the graph, and complaining about them. */
+#include "autograd/run.h"
+#include "ddp/ddp.h"
+#include "tutti/prof.h"
+
+static tt_status reach(tti_run *r, tt_tensor *const *outs, int n)
+{
+    uint32_t task;
+    bool made;
+
+    for (int i = 0; i < n; i++)
+        if (tti_wants_grad(outs[i]))
+            TT_TRY(tti_run_task(r, outs[i]->grad_fn, outs[i]->grad_fn == NULL ? outs[i] : NULL,
+                                &task, &made));
+    for (size_t at = 0; at < r->n_tasks; at++) {
+        const tti_node *node = r->tasks[at].node;
+
+        for (int i = 0; node != NULL && i < node->n_in; i++)
+            if (tti_needs(node, i))
+                TT_TRY(tti_run_task(r, node->edges[i].node, node->edges[i].leaf, &task, &made));
+    }
+    return TT_OK;
+}
+
+tt_status tti_ddp_search_unused(tt_ddp *d, tt_tensor *const *outs, int n)
+{
+    tti_run r;
+    tt_status st;
+
+    tt_prof_begin("search_unused_parameters");
+    tti_run_init(&r);
+    st = reach(&r, outs, n);
+    for (int i = 0; st == TT_OK && i < d->n_params; i++)
+        d->unused[i] = tti_run_find(&r, d->params[i].t) == UINT32_MAX;
+    tti_run_fini(&r);
+    tt_prof_end();
+    return st;
+}
+
+/* ---- complaining ------------------------------------------------------------------------- */
+
+static void add_indices(const tt_ddp *d, tti_text *text)
+{
+    for (int i = 0; i < d->n_params; i++)
+        if (!d->params[i].ready)
+            tti_text_addf(text, " %d", i);
+}
+
+static void add_names(const tt_ddp *d, tti_text *text)
+{
+    const char *comma = "";
+
+    for (int i = 0; i < d->n_params; i++)
+        if (!d->params[i].ready) {
+            tti_text_addf(text, "%s\"%s\"", comma, d->params[i].name);
+            comma = ", ";
+        }
+}
+
+tt_status tti_ddp_unfinished(tt_ddp *d)
+{
+    tti_text text = { 0 };
+    tt_status st;
+
+    tti_text_add(&text,
+                 "ddp: expected that the reduction of the previous iteration had finished, but "
+                 "some parameters got no gradient. If parts of the module are not used in "
+                 "every forward, set the option find_unused; and make sure that all outputs "
+                 "of forward take part in the loss. ");
+    tti_text_addf(&text,
+                  "Parameters that did not receive a gradient on rank %d:", tt_pg_rank(d->pg));
+    add_indices(d, &text);
+    if (tt_get_debug_level() == TT_DEBUG_OFF) {
+        tti_text_add(&text, ". Set TUTTI_DISTRIBUTED_DEBUG to INFO or DETAIL to see their names");
+    } else {
+        tti_text_add(&text, ", which are ");
+        add_names(d, &text);
+    }
+    st = text.status == TT_OK ? TT_FAIL(TT_ERR_INVALID, "%s", tti_text_str(&text)) : TT_ERR_NOMEM;
+    tti_text_fini(&text);
+    return st;
+}
