@@ -188,6 +188,15 @@ static void pause_some(int64_t *pause, int64_t deadline)
     *pause = *pause * 2 > LAST_PAUSE_NS ? LAST_PAUSE_NS : *pause * 2;
 }
 
+static tt_status fail_broken(const tti_peer *peer, int e)
+{
+    if (e == ETIMEDOUT)
+        return TT_FAIL(TT_ERR_TIMEOUT, "store: the server at %s:%d does not answer", peer->host,
+                       peer->port);
+    return TT_FAIL(TT_ERR_IO, "store: the server at %s:%d is gone: %s", peer->host, peer->port,
+                   strerror(e));
+}
+
 tt_status tti_client_open(const tti_peer *peer, int64_t deadline, int *fd_p)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV },
@@ -205,12 +214,16 @@ tt_status tti_client_open(const tti_peer *peer, int64_t deadline, int *fd_p)
         e = try_once(peer, list, deadline, fd_p, &st);
         if (e == 0 || e == EMFILE || e == ENFILE || tti_ms_left(deadline) == 0)
             break;
+        if (peer->met && e == ECONNREFUSED)
+            break;
         pause_some(&pause, deadline);
     }
     freeaddrinfo(list);
     if (e == EMFILE || e == ENFILE)
         return TT_FAIL(TT_ERR_IO, "store: no descriptor for a connection to %s:%d: %s", peer->host,
                        peer->port, strerror(e));
+    if (peer->met && e == ECONNREFUSED)
+        return fail_broken(peer, e);
     if (e != 0)
         return TT_FAIL(TT_ERR_TIMEOUT, "store: no server at %s:%d within %lld ms: %s", peer->host,
                        peer->port, (long long)((tti_now_ns() - begin) / 1000000), strerror(e));
@@ -223,15 +236,6 @@ void tti_client_close(int fd)
 
     (void)send_all(fd, bye, sizeof bye, 0);
     close(fd);
-}
-
-static tt_status fail_broken(const tti_peer *peer, int e)
-{
-    if (e == ETIMEDOUT)
-        return TT_FAIL(TT_ERR_TIMEOUT, "store: the server at %s:%d does not answer", peer->host,
-                       peer->port);
-    return TT_FAIL(TT_ERR_IO, "store: the server at %s:%d is gone: %s", peer->host, peer->port,
-                   strerror(e));
 }
 
 /* The server's words become this thread's error. */

@@ -11,10 +11,11 @@ typedef struct tti_peer {
     int port;
     char *secret;
     int rank; /* -1: not said */
+    bool met; /* it was there before: one that refuses us now has ended */
 } tti_peer;
 
 /* Connects and proves the secret; goes on trying, with growing random pauses, until the deadline. A wrong
- * secret or version ends it at once. */
+ * secret or version ends it at once, and so does the end of a server that was there before. */
 tt_status tti_client_open(const tti_peer *peer, int64_t deadline, int *fd_p);
 /* Says goodbye. */
 void tti_client_close(int fd);

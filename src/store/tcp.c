@@ -354,6 +354,7 @@ static tt_status tcp_start(tcp *t, const char *host, int port, const tt_store_tc
     }
     TT_TRY(take(t, &fd));
     give_back(t, fd, false);
+    t->peer.met = true;
     return TT_OK;
 }
 
