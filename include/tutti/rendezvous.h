@@ -24,7 +24,7 @@ typedef struct tt_world {
 } tt_world;
 
 /* A process that nothing launched is rank 0 of 1. Variables that contradict each other or are no
- * numbers are an error that names them. docs/launch.md has the order in which they are looked at. */
+ * numbers are an error that names them. docs/rendezvous.md has the order in which they are looked at. */
 TT_API tt_status tt_world_detect(tt_world *world_p);
 
 typedef struct tt_rendezvous_options {
@@ -41,7 +41,8 @@ typedef struct tt_rendezvous {
 } tt_rendezvous;
 
 /* `url` is one of
- *   env://                        MASTER_ADDR, MASTER_PORT; rank and size as tt_world_detect finds them
+ *   env://                        TUTTI_STORE, which `tutti run` sets, else MASTER_ADDR, MASTER_PORT; rank
+ *                                 and size as tt_world_detect finds them
  *   tcp://host:port?rank=R&size=N rank 0 serves, unless a server is there already
  *   file:///path?rank=R&size=N
  * NULL means env://. A world of one needs no address. */
