@@ -158,6 +158,8 @@ static tt_status warm_up(run *r, double *us_p)
         fit = budget_us / 4 / *us_p;
         if (fit < r->batch)
             r->batch = fit < 1 ? 1 : (int)fit;
+        if (fit < 0.25) /* one call took all the time there is */
+            return TT_OK;
     }
     return best_of(r, opt->warmup, r->batch, budget_us / 2, us_p);
 }

@@ -137,8 +137,10 @@ def best_of(case, n, left):
 
 def measure(case, nbytes, budget_us):
     batch, case.batch = case.batch, 1
-    case.batch = max(1, min(batch, int(budget_us / 4 / best_of(case, 3, budget_us))))
-    best = best_of(case, WARM_UP, budget_us / 2)
+    best = best_of(case, 3, budget_us)
+    case.batch = max(1, min(batch, int(budget_us / 4 / best)))
+    if best < budget_us:
+        best = best_of(case, WARM_UP, budget_us / 2)
     reps = int(min(MAX_REPS, max(MIN_REPS, budget_us / (best * case.batch))))
     case.wrong = 0
     times = sorted(agree([case.repeat(i + 1) for i in range(reps)], dist.ReduceOp.MAX))

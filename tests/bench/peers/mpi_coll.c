@@ -224,10 +224,12 @@ static double best_of(job *j, int n, int calls, double left_us)
 /* Also makes the batch smaller where calls are slow. */
 static double warm_up(job *j, double budget_us)
 {
-    double fit = budget_us / 4 / best_of(j, 3, 1, budget_us);
+    double us = best_of(j, 3, 1, budget_us), fit = budget_us / 4 / us;
 
     if (fit < j->batch)
         j->batch = fit < 1 ? 1 : (int)fit;
+    if (fit < 0.25) /* one call took all the time there is */
+        return us;
     return best_of(j, WARM_UP, j->batch, budget_us / 2);
 }
 
