@@ -214,18 +214,26 @@ tt_future *tt_future_then(tt_future *f, tt_future_fn fn, void *ctx)
 
 /* ---- all ------------------------------------------------------------------------------- */
 
+/* How one of them ended. It does not keep the future, which keeps it: one that is given up has to end. */
+typedef struct outcome {
+    struct all_ctx *all;
+    tt_status status;
+    tt_value *value; /* a reference */
+    char *error;
+} outcome;
+
 typedef struct all_ctx {
     tt_future *out;
     atomic_int left;
     int n;
-    tt_future *fs[]; /* references */
+    outcome of[];
 } all_ctx;
 
 static tt_value *values_of(all_ctx *a)
 {
     tt_value *list = tt_value_list_new();
     for (int i = 0; list != NULL && i < a->n; i++)
-        if (tt_value_list_add(list, a->fs[i]->value) != TT_OK) {
+        if (tt_value_list_add(list, a->of[i].value) != TT_OK) {
             tt_value_free(list);
             list = NULL;
         }
@@ -234,13 +242,14 @@ static tt_value *values_of(all_ctx *a)
 
 static void finish_all(all_ctx *a)
 {
-    tt_future *failed = NULL;
+    const outcome *failed = NULL;
 
     for (int i = 0; i < a->n && failed == NULL; i++)
-        if (a->fs[i]->status != TT_OK)
-            failed = a->fs[i];
+        if (a->of[i].status != TT_OK)
+            failed = &a->of[i];
     if (failed != NULL) {
-        tt_future_fail(a->out, failed->status, tt_future_error(failed));
+        tt_future_fail(a->out, failed->status,
+                       failed->error != NULL ? failed->error : tt_status_text(failed->status));
     } else {
         tt_value *list = values_of(a);
         if (list != NULL)
@@ -249,19 +258,28 @@ static void finish_all(all_ctx *a)
             tt_future_fail(a->out, TT_ERR_NOMEM, "out of memory for a list of results");
         tt_value_free(list);
     }
-    for (int i = 0; i < a->n; i++)
-        tt_future_free(a->fs[i]);
+    for (int i = 0; i < a->n; i++) {
+        tt_value_free(a->of[i].value);
+        tti_mfree(a->of[i].error);
+    }
     tt_future_free(a->out);
     tti_mfree(a);
 }
 
-static void one_of_all(void *ctx, tt_future *f)
+static void drop_one(all_ctx *a)
 {
-    all_ctx *a = ctx;
-
-    (void)f;
     if (atomic_fetch_sub_explicit(&a->left, 1, memory_order_acq_rel) == 1)
         finish_all(a);
+}
+
+static void one_of_all(void *ctx, tt_future *f)
+{
+    outcome *o = ctx;
+
+    o->status = f->status;
+    o->value = tt_value_retain(f->value);
+    o->error = f->status != TT_OK ? tti_strdup(tt_future_error(f)) : NULL;
+    drop_one(o->all);
 }
 
 tt_future *tt_future_all(tt_future *const *fs, int n)
@@ -272,7 +290,7 @@ tt_future *tt_future_all(tt_future *const *fs, int n)
         if (fs[i] == NULL)
             return TT_FAIL_NULL(TT_ERR_INVALID, "tt_future_all: future %d of %d is NULL", i, n);
     tt_future *out = tt_future_new();
-    all_ctx *a = tti_calloc(1, sizeof *a + (size_t)n * sizeof a->fs[0]);
+    all_ctx *a = tti_calloc(1, sizeof *a + (size_t)n * sizeof a->of[0]);
     next_step **steps = tti_calloc((size_t)n + 1, sizeof *steps);
     bool ok = out != NULL && a != NULL && steps != NULL;
     for (int i = 0; ok && i < n; i++)
@@ -288,13 +306,12 @@ tt_future *tt_future_all(tt_future *const *fs, int n)
     a->out = tt_future_retain(out);
     a->n = n;
     atomic_init(&a->left, n + 1); /* one for this function */
-    for (int i = 0; i < n; i++)
-        a->fs[i] = tt_future_retain(fs[i]);
     for (int i = 0; i < n; i++) {
-        *steps[i] = (next_step){ one_of_all, a, NULL };
+        a->of[i].all = a;
+        *steps[i] = (next_step){ one_of_all, &a->of[i], NULL };
         when_done(fs[i], steps[i]);
     }
     tti_mfree(steps);
-    one_of_all(a, NULL);
+    drop_one(a);
     return out;
 }

@@ -145,6 +145,16 @@ TT_TEST(pg_future, all_fails_with_the_first_in_order)
         tt_future_free(fs[i]);
 }
 
+TT_TEST(pg_future, all_ends_when_one_is_given_up)
+{
+    tt_future *f = tt_future_new();
+    tt_future *all = tt_future_all(&f, 1);
+
+    tt_future_free(f);
+    TT_CHECK_ERR(tt_future_wait(all, 0), TT_ERR_ABORTED);
+    tt_future_free(all);
+}
+
 TT_TEST(pg_future, all_of_none_is_an_empty_list)
 {
     tt_future *all = tt_future_all(NULL, 0);
