@@ -183,6 +183,53 @@ TT_TEST_THREADS(2, ddp, values_survive_a_rebuild)
     tt_module_free(m);
 }
 
+/* The second parameter counts only when x is positive. */
+static tt_tensor *second_forward(tt_module *m, tt_tensor *x)
+{
+    tt_tensor *y = tt_mul(x, tt_module_param_at(m, 0));
+
+    return tt_item(x) > 0 ? tt_mul(y, tt_module_param_at(m, 1)) : y;
+}
+
+static const tt_module_class second_class = { .name = "Second", .forward = second_forward };
+
+static void nobody_computed(bool copies)
+{
+    tt_module *m = tt_module_new(&second_class);
+    tt_tensor *b;
+    tt_ddp *d;
+
+    TT_REQUIRE_OK(tt_module_add_param(m, "a", tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(tt_module_add_param(m, "b", tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+    b = tt_module_param_at(m, 1);
+    d = wrap(m, &(tt_ddp_options){ .find_unused = true, .copy_gradients = copies });
+    for (int i = 0; i < 4; i++)
+        TT_SCOPE {
+            tt_tensor *x = tt_full(TT_SHAPE(1), i % 2 == 1 ? 1 : -1, TT_F32, TT_CPU);
+
+            if (i == 2) /* another one on every rank */
+                tt_fill_(tt_grad_of(b), 10 + tt_test_rank());
+            TT_REQUIRE_OK(tt_backward(tt_ddp_forward(d, x)));
+            if (i == 0)
+                TT_CHECK_NULL(tt_grad_of(b));
+            else
+                TT_CHECK_NEAR(tt_item(tt_grad_of(b)),
+                              i == 1   ? 1
+                              : i == 2 ? 10 + tt_test_rank()
+                                       : 12, /* mean of 10, 11, 12; and 1 */
+                              1e-6);
+            TT_CHECK_EQ(tt_ddp_n_users(d, 1), i % 2 == 1 ? 3 : 0);
+        }
+    tt_ddp_free(d);
+    tt_module_free(m);
+}
+
+TT_TEST_THREADS(3, ddp, a_gradient_that_nobody_computed_stays)
+{
+    nobody_computed(false);
+    nobody_computed(true);
+}
+
 /* ---- types --------------------------------------------------------------------------------------- */
 
 static tt_tensor *mixed_forward(tt_module *m, tt_tensor *x)
