@@ -72,13 +72,19 @@ typedef struct buffers {
     tti_span ins[WORLD_MAX], outs[WORLD_MAX];
 } buffers;
 
+static size_t skew_of(const deed *d)
+{
+    return d->skew * tt_dtype_size(d->dtype);
+}
+
 static void *get_memory(tti_team *team, const deed *d, size_t bytes)
 {
-    void *p = d->heap ? tti_team_alloc(team, bytes) : malloc(bytes + 1);
+    size_t all = bytes + skew_of(d);
+    char *p = d->heap ? tti_team_alloc(team, all) : malloc(all + 1);
 
     TT_REQUIRE_NOT_NULL(p);
-    memset(p, 0xa5, bytes);
-    return p;
+    memset(p, 0xa5, all);
+    return p + skew_of(d);
 }
 
 static void lay_out(tti_team *team, int rank, int size, const deed *d, buffers *b)
@@ -209,7 +215,7 @@ static void judge(const deed *d, int rank, int size, const buffers *b, const tti
     }
 }
 
-void deed_do(tti_team *team, int rank, int size, const deed *d)
+tt_status deed_try(tti_team *team, int rank, int size, const deed *d)
 {
     tti_coll c = { .kind = d->kind,
                    .dtype = d->dtype,
@@ -218,22 +224,30 @@ void deed_do(tti_team *team, int rank, int size, const deed *d)
                    .uneven = d->uneven,
                    .factor = factor_of(rank),
                    .seq = 1,
-                   .deadline_ns = soon() };
+                   .deadline_ns = d->limit_ms > 0 ? tti_deadline(d->limit_ms) : soon() };
     buffers b;
+    tt_status st;
 
     lay_out(team, rank, size, d, &b);
     prepare(d, rank, size, &b, &c);
     if (d->kind == TTI_COLL_GATHER || d->kind == TTI_COLL_ALL_GATHER)
         gather_places(d, rank, size, &b, &c);
-    if (TT_CHECK_OK(tti_team_run(team, &c)) && d->kind != TTI_COLL_BARRIER)
+    st = tti_team_run(team, &c);
+    if (st == TT_OK && d->kind != TTI_COLL_BARRIER)
         judge(d, rank, size, &b, &c);
     if (d->heap) {
-        tti_team_free_bytes(team, b.in);
-        tti_team_free_bytes(team, b.out);
+        tti_team_free_bytes(team, b.in - skew_of(d));
+        tti_team_free_bytes(team, b.out - skew_of(d));
     } else {
-        free(b.in);
-        free(b.out);
+        free(b.in - skew_of(d));
+        free(b.out - skew_of(d));
     }
+    return st;
+}
+
+void deed_do(tti_team *team, int rank, int size, const deed *d)
+{
+    TT_CHECK_OK(deed_try(team, rank, size, d));
 }
 
 deed deed_random(uint64_t *state, int size, size_t most)

@@ -15,11 +15,15 @@ typedef struct deed {
     size_t count; /* elements of one part */
     bool uneven;  /* part d of rank s has (s + 2 * d) * 3 elements more */
     bool in_place;
-    bool heap; /* buffers from tti_team_alloc */
+    bool heap;    /* buffers from tti_team_alloc; may differ from rank to rank */
+    size_t skew;  /* elements before the first of each buffer; may differ likewise */
+    int limit_ms; /* 0: soon() */
     uint64_t seed;
 } deed;
 
-/* Does it and checks what this rank got. */
+/* Does it and, if it went well, checks what this rank got. */
+tt_status deed_try(tti_team *team, int rank, int size, const deed *d);
+/* The same, and checks that it went well. */
 void deed_do(tti_team *team, int rank, int size, const deed *d);
 /* One at random, of at most `most` elements. */
 deed deed_random(uint64_t *state, int size, size_t most);
