@@ -63,7 +63,7 @@ static bool to_root(tti_coll_kind kind)
 static void place_of(const tti_team *team, const void *p, size_t bytes, tti_place *place)
 {
     *place = (tti_place){ .at = (uint64_t)(uintptr_t)p };
-    if (!team->same_process)
+    if (!team->same_process && team->all_maps)
         tti_heap_find(p, bytes, place);
 }
 

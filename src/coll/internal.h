@@ -35,7 +35,8 @@ struct tti_team {
     int n_cores; /* of all ranks together */
     char *group;
     bool same_process;
-    bool all_cma; /* with every peer */
+    bool all_cma;  /* with every peer */
+    bool all_maps; /* everybody can map the files of everybody */
     tti_peer *peers;
     tti_member *members;
     unsigned char probe[16]; /* what peers try to read */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -147,10 +148,22 @@ static void local_drop(const unsigned char *token)
 
 /* ---- processes ------------------------------------------------------------------------ */
 
+/* The kernel would look for pages of an impossible size until it kills somebody. */
+static bool is_possible(size_t bytes)
+{
+    struct sysinfo info;
+
+    return sysinfo(&info) != 0 ||
+           bytes / info.mem_unit <= (size_t)info.totalram + (size_t)info.totalswap;
+}
+
 static tt_status reserve(int fd, size_t bytes)
 {
     int err;
 
+    if (!is_possible(bytes))
+        return TT_FAIL(TT_ERR_NOMEM,
+                       "team: %zu bytes of shared memory are more than the machine has", bytes);
     do {
         err = posix_fallocate(fd, 0, (off_t)bytes);
     } while (err == EINTR);

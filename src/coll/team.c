@@ -26,7 +26,8 @@ typedef struct hello {
 
 typedef struct ready {
     int32_t status;
-    int32_t cma; /* it can read everybody's memory */
+    int32_t maps; /* it can open everybody's files */
+    int32_t cma;  /* it can read everybody's memory */
     char text[248];
 } ready;
 
@@ -130,6 +131,26 @@ static bool reaches_all(const tti_team *team, const hello *all)
     return true;
 }
 
+/* Whether /proc lets this process open the descriptors of a peer: what the links of `fd` ask for, `exe` does too. */
+static bool opens(int pid)
+{
+    char path[32], target[8];
+
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    if (readlink(path, target, sizeof target) < 0)
+        return false;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    return access(path, X_OK) == 0;
+}
+
+static bool opens_all(const tti_team *team, const hello *all)
+{
+    for (int r = 0; r < team->size && !team->same_process; r++)
+        if (r != team->rank && !opens(all[r].pid))
+            return false;
+    return true;
+}
+
 /* The p2p layer's view of a rank. */
 static tti_rank_state state_of(void *ctx, int rank, bool ask)
 {
@@ -198,8 +219,12 @@ static tt_status settle(tti_team *team, const tti_team_args *args, const hello *
     tt_status st = states != NULL ? TT_OK : TT_ERR_NOMEM;
     unsigned char *bytes = (unsigned char *)states;
 
+    mine->maps = opens_all(team, all);
+    team->all_maps = true;
     if (st == TT_OK) /* the probes of all are filled when this is over */
         st = args->exchange(args->ctx, "team filled", mine, sizeof *mine, bytes);
+    for (int r = 0; st == TT_OK && r < team->size; r++)
+        team->all_maps &= states[r].maps != 0;
     for (int r = 0; st == TT_OK && r < team->size; r++)
         if (states[r].status != TT_OK)
             st = TT_FAIL((tt_status)states[r].status, "%.*s", (int)sizeof states[r].text - 1,
