@@ -138,7 +138,7 @@ static char *address(tti_team *team, int rank, const tti_place *place, uint64_t 
     return tti_heap_map(team, rank, &p);
 }
 
-/* The kernel did not let us read: the peer has died, or will have in a moment. */
+/* The kernel did not let us read or map: the peer has died, or will have in a moment. */
 static tt_status unreadable(tti_team *team, int rank, int err)
 {
     tti_doing d = { tti_coll_name(team->c->kind), team->c->seq };
@@ -177,8 +177,7 @@ static tt_status pull(tti_team *team, int rank, const tti_place *place, uint64_t
         return TT_OK;
     here = address(team, rank, place, at);
     if (here == NULL && place->seg != 0)
-        return TT_FAIL(TT_ERR_IO, "group %s: cannot map a buffer of rank %d", team->group,
-                       team->peers[rank].who.global_rank);
+        return unreadable(team, rank, errno);
     if (here == NULL)
         return fetch(team, rank, at, to.data, to.bytes);
     memcpy(to.data, here, to.bytes);
@@ -330,8 +329,7 @@ static tt_status all_reduce(tti_team *team, const tti_coll *c)
 
     for (int r = 0; outs != NULL && r < team->size; r++)
         if (r != team->rank && outs[r] == NULL)
-            return TT_FAIL(TT_ERR_IO, "group %s: cannot map a buffer of rank %d", team->group,
-                           team->peers[r].who.global_rank);
+            return unreadable(team, r, errno);
     TT_TRY(reduce_part(team, c, c->in.data, mine, at, outs));
     tti_set_phase(team, base + 1);
     for (int i = 1; i < team->size; i++) {
