@@ -30,22 +30,7 @@ static bool answered(void *ctx)
            atomic_load_explicit(&b->mon_failed, memory_order_acquire) >= v->n;
 }
 
-/* A rank whose collectives failed can still come; one that left or died cannot. */
-static tt_status check(void *ctx)
-{
-    const visit *v = ctx;
-    tti_team *team = v->team;
-    const tti_peer *p = &team->peers[v->rank];
-    int standing = atomic_load_explicit(&p->block->state, memory_order_acquire);
-
-    tti_look_for_dead(team);
-    TT_TRY(tti_check_self(team, &v->doing));
-    if (atomic_load_explicit(&p->dead, memory_order_acquire) || standing == TTI_STANDING_LEFT ||
-        standing == TTI_STANDING_ABORTED)
-        return TT_ERR_PEER;
-    return TT_OK;
-}
-
+/* Why a rank cannot come; "" when it can: even one whose collectives failed. */
 static const char *why(const tti_team *team, int rank)
 {
     int standing = atomic_load_explicit(&team->peers[rank].block->state, memory_order_acquire);
@@ -57,6 +42,16 @@ static const char *why(const tti_team *team, int rank)
     return atomic_load_explicit(&team->peers[rank].dead, memory_order_acquire) ? ", it died" : "";
 }
 
+static tt_status check(void *ctx)
+{
+    const visit *v = ctx;
+
+    tti_look_for_dead(v->team);
+    TT_TRY(tti_check_self(v->team, &v->doing));
+    return why(v->team, v->rank)[0] != '\0' ? TT_ERR_PEER : TT_OK;
+}
+
+/* PEER: those who cannot come any more. TIMEOUT: those who have not come. */
 static tt_status missing(visit *v, tt_status st, bool report_all)
 {
     const tti_team *team = v->team;
@@ -65,7 +60,8 @@ static tt_status missing(visit *v, tt_status st, bool report_all)
 
     for (int r = 1; r < team->size; r++) {
         v->rank = r;
-        if (came(v) || (!report_all && r != first))
+        if (came(v) || (!report_all && r != first) ||
+            (st == TT_ERR_PEER && why(team, r)[0] == '\0'))
             continue;
         tti_text_addf(&t, "%s%d", n++ > 0 ? ", " : "", team->peers[r].who.global_rank);
     }
@@ -106,6 +102,27 @@ static tt_status lead(visit *v, int64_t deadline_ns, bool report_all)
     return st;
 }
 
+/* Rank 0 failed: if somebody cannot come, that is why. */
+static tt_status failed_with(visit *v)
+{
+    tti_team *team = v->team;
+    int me = team->peers[team->rank].who.global_rank, lead = team->peers[0].who.global_rank;
+    char cause[64] = ", which missed others";
+    tt_status st = TT_ERR_TIMEOUT;
+
+    tti_look_for_dead(team);
+    for (v->rank = 1; v->rank < team->size && st == TT_ERR_TIMEOUT; v->rank++)
+        if (!came(v) && why(team, v->rank)[0] != '\0') {
+            snprintf(cause, sizeof cause, ", which missed rank %d%s",
+                     team->peers[v->rank].who.global_rank, why(team, v->rank));
+            st = TT_ERR_PEER;
+        }
+    return TT_FAIL(st,
+                   "group %s: monitored barrier %llu: rank %d reached the monitored barrier but "
+                   "failed waiting for rank %d%s",
+                   team->group, (unsigned long long)v->doing.seq, me, lead, cause);
+}
+
 static tt_status follow(visit *v, int64_t deadline_ns)
 {
     tti_team *team = v->team;
@@ -116,12 +133,14 @@ static tt_status follow(visit *v, int64_t deadline_ns)
     if (st == TT_ERR_ABORTED || (st == TT_OK && atomic_load_explicit(&team->peers[0].block->mon_go,
                                                                      memory_order_acquire) >= v->n))
         return st;
+    if (st == TT_OK)
+        return failed_with(v);
     return TT_FAIL(
-        st == TT_OK ? TT_ERR_TIMEOUT : st,
+        st,
         "group %s: monitored barrier %llu: rank %d reached the monitored barrier but failed "
         "waiting for rank %d%s",
         team->group, (unsigned long long)v->doing.seq, team->peers[team->rank].who.global_rank,
-        team->peers[0].who.global_rank, st == TT_OK ? ", which missed others" : why(team, 0));
+        team->peers[0].who.global_rank, why(team, 0));
 }
 
 tt_status tti_team_monitored_barrier(tti_team *team, uint64_t seq, int64_t deadline_ns,

@@ -275,6 +275,32 @@ TT_TEST(coll_trouble, monitored_barrier_names_the_missing)
     world_run(4, &(world_options){ .threads = true }, barrier_misses_some, &all);
 }
 
+/* Rank 2 dies; rank 1 comes, sooner or later, and nobody says that it is missing. */
+static void barrier_misses_the_dead(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+
+    (void)ctx;
+    TT_CHECK_OK(tti_team_monitored_barrier(team, 1, soon(), true));
+    if (rank == 2)
+        kill(getpid(), SIGKILL);
+    if (rank == 0) {
+        TT_CHECK_ERR_SAYS(tti_team_monitored_barrier(team, 2, soon(), true), TT_ERR_PEER,
+                          "monitored barrier 2: rank 2 did not come, it died");
+    } else {
+        TT_CHECK_ERR_SAYS(tti_team_monitored_barrier(team, 2, soon(), true), TT_ERR_PEER,
+                          "failed waiting for rank 0, which missed rank 2, it died");
+        atomic_store(&world_words(w)[1], 1);
+    }
+    world_await(w, 1, 1);
+    tti_team_close(team);
+}
+
+TT_TEST(coll_trouble, monitored_barrier_blames_the_dead_alone)
+{
+    world_run(3, &(world_options){ .may_die = true }, barrier_misses_the_dead, NULL);
+}
+
 /* ---- leaks ----------------------------------------------------------------------------------------- */
 
 static int descriptors(void)
