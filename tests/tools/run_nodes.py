@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run_nodes.py BUILD_DIR [NAME...]: jobs of several launchers, which meet on this machine as if it were several:
+success, a failure on either side, restarts, secrets; and groups where /dev/shm has no room. Nothing here waits longer
+than LIMIT."""
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT = 30
+build = os.path.abspath(sys.argv[1])
+tutti = os.path.join(build, "bin/tutti")
+fit_a_line = os.path.join(build, "examples/06_process_group")
+tests = []
+
+
+def test(fn):
+    tests.append(fn)
+    return fn
+
+
+def free_port():
+    """Somebody else may take it before we do, but the kernel hands out ports in turn."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def clean_env(more):
+    return {**{k: v for k, v in os.environ.items() if not k.startswith("TUTTI_")}, **more}
+
+
+def node(k, n_nodes, port, words, program, env):
+    return subprocess.Popen([tutti, "run", "--nnodes", str(n_nodes), "--node-rank", str(k), "--rdzv",
+                             f"127.0.0.1:{port}", *[str(w) for w in words], *program],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean_env(env))
+
+
+def job(words, program, n_nodes=2, env=None, order=None):
+    """Runs a launcher per node; gives (exit code, standard output, standard error) of each."""
+    port = free_port()
+    env = {"TUTTI_JOB_SECRET": "correct horse battery staple", **(env or {})}
+    nodes = [None] * n_nodes
+    try:
+        for k in order or range(n_nodes):
+            nodes[k] = node(k, n_nodes, port, words, program, env)
+        ends = [p.communicate(timeout=LIMIT) for p in nodes]
+        return [(p.returncode, *end) for p, end in zip(nodes, ends)]
+    finally:
+        for p in nodes:
+            if p is not None and p.poll() is None:
+                p.kill()
+                p.communicate()
+
+
+def lines(text):
+    return sorted(text.splitlines())
+
+
+# ---- several nodes --------------------------------------------------------------------------------------
+
+@test
+def ranks_are_numbered_node_by_node():
+    program = ["sh", "-c", "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK"]
+    for order in [0, 1], [1, 0]:
+        ends = job(["-n", 2], program, order=order)
+        assert [e[0] for e in ends] == [0, 0], ends
+        assert lines(ends[0][1]) == ["[0] 0/4 0/2 0", "[1] 1/4 1/2 0"], ends
+        assert lines(ends[1][1]) == ["[2] 2/4 0/2 1", "[3] 3/4 1/2 1"], ends
+
+
+@test
+def a_group_spans_the_launchers():
+    ends = job(["-n", 2], [fit_a_line])
+    assert [e[0] for e in ends] == [0, 0], ends
+    alone = subprocess.run([tutti, "run", "-n", "4", fit_a_line], capture_output=True, text=True, timeout=LIMIT,
+                           env=clean_env({}))
+    assert alone.returncode == 0, alone.stderr
+    # The same line, whoever launched its ranks.
+    assert lines(ends[0][1] + ends[1][1]) == lines(alone.stdout), (ends, alone.stdout)
+
+
+@test
+def three_nodes_of_one_rank_each():
+    ends = job([], ["sh", "-c", "echo $RANK of $WORLD_SIZE"], n_nodes=3)
+    assert [(e[0], e[1]) for e in ends] == [(0, f"[{k}] {k} of 3\n") for k in range(3)], ends
+
+
+@test
+def a_failing_rank_ends_every_node_with_its_code():
+    for bad in 0, 3:
+        ends = job(["-n", 2, "--grace", 1], ["sh", "-c", f"[ $RANK = {bad} ] && exit 7; exec sleep 60"])
+        assert [e[0] for e in ends] == [7, 7], ends
+        there, elsewhere = ends[bad // 2][2], ends[1 - bad // 2][2]
+        assert re.search(rf"^ +{bad} .*code 7  <- first$", there, re.M), there
+        assert f"rank {bad} " in elsewhere and "code 7" in elsewhere, elsewhere
+
+
+@test
+def a_killed_rank_is_named_on_both_nodes():
+    ends = job(["-n", 2, "--grace", 1], ["sh", "-c", "[ $RANK = 2 ] && kill -KILL $$; exec sleep 60"])
+    assert [e[0] for e in ends] == [137, 137], ends
+    assert all("SIGKILL" in e[2] for e in ends), ends
+    assert "rank 2 " in ends[0][2], ends[0][2]
+
+
+@test
+def a_group_whose_rank_dies_elsewhere_says_so():
+    """The survivors of the group fail; the first failure is still the one that is told."""
+    with tempfile.TemporaryDirectory() as d:
+        program = f"[ $RANK = 1 ] && [ -e {d}/go ] && kill -KILL $$; exec {fit_a_line}"
+        open(os.path.join(d, "go"), "w").close()
+        ends = job(["--grace", 2], ["sh", "-c", program])
+    assert [e[0] for e in ends] == [137, 137], ends
+    assert "SIGKILL" in ends[0][2] and "SIGKILL" in ends[1][2], ends
+
+
+@test
+def restarts_are_of_all_nodes_together():
+    program = ["sh", "-c", "echo try $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 0 ] || exit 0; "
+               "[ $RANK = 3 ] && exit 5; exec sleep 60"]
+    ends = job(["-n", 2, "--max-restarts", 1, "--grace", 1], program)
+    assert [e[0] for e in ends] == [0, 0], ends
+    assert all(f"[{r}] try 1" in ends[r // 2][1] for r in range(4)), ends
+    ends = job(["-n", 1, "--max-restarts", 1, "--grace", 1], ["sh", "-c", "exit 5"])
+    assert [e[0] for e in ends] == [5, 5], ends
+
+
+@test
+def a_signal_to_one_launcher_ends_the_others():
+    port, env = free_port(), {"TUTTI_JOB_SECRET": "s" * 20}
+    with tempfile.TemporaryDirectory() as d:
+        program = ["sh", "-c", "echo $$ > $0/pid$RANK; exec sleep 60", d]
+        nodes = [node(k, 2, port, ["--grace", 1], program, env) for k in range(2)]
+        try:
+            end = time.monotonic() + LIMIT
+            while len(os.listdir(d)) < 2:
+                assert time.monotonic() < end, "the ranks did not start"
+                time.sleep(0.002)
+            nodes[1].send_signal(signal.SIGTERM)
+            ends = [p.communicate(timeout=LIMIT) for p in nodes]
+            assert [p.returncode for p in nodes] == [143, 143], (nodes, ends)
+        finally:
+            for p in nodes:
+                if p.poll() is None:
+                    p.kill()
+                    p.communicate()
+
+
+# ---- secrets --------------------------------------------------------------------------------------------
+
+@test
+def the_secret_comes_from_a_file_or_the_environment():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "secret")
+        with open(path, "w") as f:
+            f.write("0123456789abcdef0123456789abcdef\n")
+        os.chmod(path, 0o600)
+        for env in {"TUTTI_JOB_SECRET": ""}, {"TUTTI_JOB_SECRET": "another one that does not count"}:
+            ends = job(["--secret-file", path], [fit_a_line], env=env)
+            assert [e[0] for e in ends] == [0, 0], ends
+
+
+@test
+def a_secret_in_the_environment_does_not_break_a_job_of_one_node():
+    p = subprocess.run([tutti, "run", "-n", "2", fit_a_line], capture_output=True, text=True, timeout=LIMIT,
+                       env=clean_env({"TUTTI_JOB_SECRET": "left over from another job"}))
+    assert p.returncode == 0, p.stderr
+
+
+# ---- no room in /dev/shm --------------------------------------------------------------------------------
+
+def in_tiny_shm(*words):
+    """Runs the words where /dev/shm has 64 KB; None where mounting is not allowed."""
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        return None
+    mount = "mount -t tmpfs -o size=64k none /dev/shm || exit 99; exec \"$@\""
+    p = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh", *words],
+                       capture_output=True, text=True, timeout=LIMIT, env=clean_env({}))
+    return None if p.returncode == 99 or "unshare failed" in p.stderr else p
+
+
+@test
+def a_tiny_dev_shm_is_enough():
+    p = in_tiny_shm(tutti, "run", "-n", "2", fit_a_line)
+    if p is None:
+        print("nodes: a tiny /dev/shm: not tested, it takes the right to mount")
+        return
+    assert p.returncode == 0, p.stderr
+    alone = subprocess.run([tutti, "run", "-n", "2", fit_a_line], capture_output=True, text=True, timeout=LIMIT,
+                           env=clean_env({}))
+    assert lines(p.stdout) == lines(alone.stdout), p.stdout
+
+
+@test
+def nothing_is_left_in_dev_shm():
+    before = {x for x in os.listdir("/dev/shm") if x.startswith("tutti-")}
+    subprocess.run([tutti, "run", "-n", "3", fit_a_line], capture_output=True, timeout=LIMIT, env=clean_env({}))
+    p = subprocess.run([tutti, "run", "-n", "3", "sh", "-c", f"[ $RANK = 1 ] && kill -KILL $$; exec {fit_a_line}"],
+                       capture_output=True, timeout=LIMIT, env=clean_env({}))
+    assert p.returncode == 137, p.returncode
+    assert {x for x in os.listdir("/dev/shm") if x.startswith("tutti-")} <= before
+
+
+def main():
+    wanted = sys.argv[2:]
+    bad = 0
+    for fn in tests:
+        if wanted and not any(w in fn.__name__ for w in wanted):
+            continue
+        try:
+            fn()
+        except Exception as e:
+            bad += 1
+            print(f"nodes: {fn.__name__}: {type(e).__name__}: {e}")
+    if bad == 0:
+        print("nodes: launchers of several nodes agree, fail and start again together")
+    return 1 if bad else 0
+
+
+sys.exit(main())
