@@ -311,10 +311,8 @@ tt_pg *tt_pg_split(tt_pg *parent, int color, int key, const tt_pg_options *opt)
         for (size_t i = 0; i < size && color < 0; i++) /* a sentinel over those who joined none */
             if (all[i].rank != parent->rank)
                 ranks[n++] = all[i].rank;
-        if (n == 0)
-            TT_FAIL(TT_ERR_INVALID, "split: nobody takes part");
-        else
-            pg = tt_pg_subgroup(parent, ranks, n, opt);
+        /* A sentinel may be over nobody: a group of one whose rank joined none. */
+        pg = color < 0 ? make(parent, ranks, n, opt) : tt_pg_subgroup(parent, ranks, n, opt);
     }
     tti_mfree(all);
     tti_mfree(ranks);
