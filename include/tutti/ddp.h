@@ -36,6 +36,10 @@ typedef struct tt_ddp_options {
     /* Some parameters may get no gradient: look for them after each forward and ask everybody who used
      * which. A parameter that nobody used keeps the gradient it has, or none. */
     bool find_unused;
+    /* The same parameters get gradients in every iteration as in the first, which may be others on other
+     * ranks: no search and no asking from then on. A change is an error. */
+    bool static_graph;
+    tt_mesh *mesh;        /* one-dimensional, in place of a group; borrowed */
     bool copy_gradients;  /* keep gradients outside of the buckets: one copy more of each */
     bool no_buffer_sync;  /* do not send rank 0's buffers before each training forward */
     bool no_initial_sync; /* leave parameters and buffers as they are at first */
@@ -47,7 +51,7 @@ typedef struct tt_ddp_options {
 
 /* ---- life time ------------------------------------------------------------------------- */
 
-/* Keeps the module and the group. Collective: fails on all ranks, naming the parameter and the rank, when
+/* Keeps the module and the group (NULL: opt->mesh's; not both). Collective: fails on all ranks, naming the parameter and the rank, when
  * their parameters differ in number, name, shape or type. INVALID if no parameter requires a gradient. */
 TT_API tt_ddp *tt_ddp_new(tt_module *m, tt_pg *pg, const tt_ddp_options *opt);
 /* Accepts NULL. Gradients that are views of buckets stay valid. */
@@ -87,12 +91,18 @@ TT_API void tt_ddp_no_sync_close(tt_ddp_sync_guard *g);
          *tt_once_##n = &tt_guard_##n;                                            \
          tt_once_##n != NULL; tt_once_##n = NULL)
 
+/* Before the first iteration; INVALID afterwards. */
+TT_API tt_status tt_ddp_set_static_graph(tt_ddp *d);
+/* So far the same parameters got gradients on this rank in all reductions: static_graph would do. */
+TT_API bool tt_ddp_is_static(const tt_ddp *d);
+TT_API bool tt_ddp_has_rebuilt(const tt_ddp *d); /* buckets, in the order of gradients */
+
 /* OK when the last backward has reduced everything; else the error that the next forward would give. */
 TT_API tt_status tt_ddp_check_finished(tt_ddp *d);
 
 /* Sends rank `root`'s parameters and buffers to all. Collective. */
 TT_API tt_status tt_ddp_sync_states(tt_ddp *d, int root);
-/* What tt_ddp_new compares. Collective. */
+/* What tt_ddp_new compares, for the module as it is now. Collective. */
 TT_API tt_status tt_ddp_verify(tt_ddp *d);
 
 /* ---- asking ---------------------------------------------------------------------------- */

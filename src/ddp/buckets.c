@@ -193,7 +193,7 @@ tt_status tti_ddp_build(tt_ddp *d)
 {
     tt_ddp_limits initial, rebuild;
 
-    tt_ddp_caps_limits(&d->caps, d->find_unused, false, &initial, &rebuild);
+    tt_ddp_caps_limits(&d->caps, d->find_unused, d->static_graph, &initial, &rebuild);
     for (int i = 0; i < d->n_params; i++)
         d->order[i] = i;
     /* Gradients come in about the opposite order of parameters. */
@@ -236,7 +236,7 @@ tt_status tti_ddp_rebuild(tt_ddp *d)
         st = agree_on_order(d);
     }
     TT_TRY(st);
-    tt_ddp_caps_limits(&d->caps, d->find_unused, false, &initial, &limits);
+    tt_ddp_caps_limits(&d->caps, d->find_unused, d->static_graph, &initial, &limits);
     if (limits.n == 0) {
         if (d->caps.first != d->caps.cap)
             limits.bytes[limits.n++] = d->caps.first;

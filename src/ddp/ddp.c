@@ -66,6 +66,29 @@ static tt_status collect_params(tt_ddp *d)
     return st;
 }
 
+/* What parameters without gradients need. */
+static tt_status make_maps(tt_ddp *d)
+{
+    int64_t n = d->n_params;
+
+    if (d->used != NULL)
+        return TT_OK;
+    if (d->unused == NULL)
+        d->unused = tti_calloc((size_t)n, sizeof *d->unused);
+    if (d->unused == NULL)
+        return TT_ERR_NOMEM;
+    TT_SCOPE {
+        tt_tensor *reduced = tt_pg_alloc(d->pg, TT_SHAPE(n), TT_I32);
+        tt_tensor *used = tt_zeros(TT_SHAPE(n), TT_I32, TT_CPU);
+
+        if (reduced != NULL && used != NULL) {
+            d->reduced = tt_tensor_retain(reduced);
+            d->used = tt_tensor_retain(used);
+        }
+    }
+    return d->used != NULL ? TT_OK : tt_last_status();
+}
+
 static tt_status make_books(tt_ddp *d)
 {
     size_t n = (size_t)d->n_params;
@@ -74,16 +97,7 @@ static tt_status make_books(tt_ddp *d)
     d->first_order = tti_calloc(n, sizeof *d->first_order);
     if (d->order == NULL || d->first_order == NULL)
         return TT_ERR_NOMEM;
-    if (!d->find_unused)
-        return TT_OK;
-    d->unused = tti_calloc(n, sizeof *d->unused);
-    if (d->unused == NULL)
-        return TT_ERR_NOMEM;
-    TT_SCOPE {
-        d->used = tt_tensor_retain(tt_zeros(TT_SHAPE((int64_t)n), TT_I32, TT_CPU));
-        d->reduced = tt_tensor_retain(tt_pg_alloc(d->pg, TT_SHAPE((int64_t)n), TT_I32));
-    }
-    return d->used != NULL && d->reduced != NULL ? TT_OK : tt_last_status();
+    return d->find_unused || d->static_graph ? make_maps(d) : TT_OK;
 }
 
 static tt_status add_hooks(tt_ddp *d)
@@ -110,25 +124,44 @@ static tt_status set_up(tt_ddp *d, const tt_ddp_options *opt)
     return add_hooks(d);
 }
 
+static tt_pg *choose_group(tt_pg *pg, tt_mesh *mesh)
+{
+    if (mesh != NULL && pg != NULL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a group or a mesh, got both");
+    if (mesh != NULL && tt_mesh_dims(mesh) != 1)
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "ddp: only a mesh of one dimension is supported, this one has %d",
+                            tt_mesh_dims(mesh));
+    pg = mesh != NULL ? tt_mesh_group(mesh, 0) : pg;
+    if (pg == NULL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a group, got NULL");
+    if (!tt_pg_is_member(pg))
+        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: this process is no member of group %s",
+                            tt_pg_name(pg));
+    return pg;
+}
+
 tt_ddp *tt_ddp_new(tt_module *m, tt_pg *pg, const tt_ddp_options *opt)
 {
     const tt_ddp_options zero = { 0 };
     tti_error_copy error;
     tt_ddp *d;
 
-    if (m == NULL || pg == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a module and a group, got NULL");
-    if (!tt_pg_is_member(pg))
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: this process is no member of group %s",
-                            tt_pg_name(pg));
     if (opt == NULL)
         opt = &zero;
+    if (m == NULL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a module, got NULL");
+    pg = choose_group(pg, opt->mesh);
+    if (pg == NULL)
+        return NULL;
     d = tti_calloc(1, sizeof *d);
     if (d == NULL)
         return NULL;
     d->module = tt_module_retain(m);
     d->pg = tt_pg_retain(pg);
     d->find_unused = opt->find_unused;
+    d->static_graph = opt->static_graph;
+    d->search = opt->find_unused && !opt->static_graph;
     d->views = !opt->copy_gradients;
     d->buffer_sync = !opt->no_buffer_sync;
     d->sync = true;
@@ -205,7 +238,7 @@ static tt_status after(tt_ddp *d, bool reducing, tt_tensor *const *outs, int n)
             d->state = TTI_DDP_IDLE; /* the latest forward decides */
         return TT_OK;
     }
-    if (d->find_unused)
+    if (d->search)
         TT_TRY(tti_ddp_search_unused(d, outs, n));
     tti_ddp_prepare(d);
     return TT_OK;
@@ -254,7 +287,7 @@ tt_value *tt_ddp_call(tt_ddp *d, tt_value *in)
     out = tt_module_call(d->module, in);
     if (out == NULL)
         return NULL;
-    st = reducing && d->find_unused ? tt_value_each_tensor(out, collect, &outs) : TT_OK;
+    st = reducing && d->search ? tt_value_each_tensor(out, collect, &outs) : TT_OK;
     if (st == TT_OK)
         st = after(d, reducing, outs.ts, (int)outs.n);
     tti_mfree(outs.ts);
@@ -282,6 +315,22 @@ void tt_ddp_no_sync_close(tt_ddp_sync_guard *g)
     tt_ddp_set_sync(g->ddp, g->before);
 }
 
+tt_status tt_ddp_set_static_graph(tt_ddp *d)
+{
+    if (d == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+    if (d->static_graph)
+        return TT_OK;
+    if (d->iteration > 0 || d->state != TTI_DDP_IDLE)
+        return tti_ddp_note_error(
+            d,
+            TT_FAIL(TT_ERR_INVALID, "ddp: static_graph has to be set before the training starts"));
+    TT_TRY(tti_ddp_note_error(d, make_maps(d)));
+    d->static_graph = true;
+    d->search = false;
+    return TT_OK;
+}
+
 tt_status tt_ddp_check_finished(tt_ddp *d)
 {
     if (d == NULL)
@@ -301,46 +350,4 @@ tt_status tt_ddp_verify(tt_ddp *d)
     if (d == NULL)
         return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
     return tti_ddp_note_error(d, tti_ddp_verify(d));
-}
-
-/* ---- asking --------------------------------------------------------------------------------- */
-
-tt_module *tt_ddp_module(const tt_ddp *d)
-{
-    return d != NULL ? d->module : NULL;
-}
-
-tt_pg *tt_ddp_group(const tt_ddp *d)
-{
-    return d != NULL ? d->pg : NULL;
-}
-
-int tt_ddp_n_params(const tt_ddp *d)
-{
-    return d != NULL ? d->n_params : 0;
-}
-
-static bool has(const tt_ddp *d, int i)
-{
-    return d != NULL && i >= 0 && i < d->n_params;
-}
-
-tt_tensor *tt_ddp_param(const tt_ddp *d, int i)
-{
-    return has(d, i) ? d->params[i].t : NULL;
-}
-
-const char *tt_ddp_param_name(const tt_ddp *d, int i)
-{
-    return has(d, i) ? d->params[i].name : NULL;
-}
-
-int tt_ddp_n_users(const tt_ddp *d, int i)
-{
-    return has(d, i) && d->have_used ? ((const int32_t *)tti_data(d->reduced))[i] : -1;
-}
-
-int tt_ddp_n_buckets(const tt_ddp *d)
-{
-    return d != NULL ? d->n_buckets : 0;
 }

@@ -23,6 +23,9 @@ typedef struct tti_ddp_param {
     tt_tensor *view; /* of the bucket: where the gradient goes; owned */
     tt_tensor *kept; /* owned: the gradient before, of a parameter that was not used */
     bool ready;      /* in this backward */
+    int n_fired;     /* how often its hook ran in this backward */
+    bool was_used;   /* in the backward before */
+    int n_expected;  /* static graph: how often it did in the first */
 } tti_ddp_param;
 
 typedef struct tti_ddp_bucket {
@@ -54,6 +57,8 @@ struct tt_ddp {
     tt_module *module;
     tt_pg *pg;
     bool find_unused, views, buffer_sync;
+    bool static_graph;
+    bool search; /* find_unused, and the graph may change */
     tt_ddp_caps caps;
     char **ignored;
     int n_ignored;
@@ -71,6 +76,8 @@ struct tt_ddp {
     bool rebuilt;
     bool may_rebuild; /* a whole backward has left its order in `first_order` */
     bool removed;
+    bool changed; /* other parameters were used than before */
+    bool learned; /* static graph: `n_expected` is known */
 
     bool *unused;       /* by the graph of the last forward */
     tt_tensor *used;    /* int32: who used what since the last reduction; owned */

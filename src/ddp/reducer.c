@@ -33,7 +33,7 @@ static tt_status stage(const tt_ddp *d, tti_ddp_param *p, bool got)
 static tt_status write_back(const tt_ddp *d, tti_ddp_param *p)
 {
     tt_tensor *grad = tt_grad_of(p->t), *kept = p->kept, *done = p->view;
-    bool used = !d->find_unused || ((const int32_t *)tti_data(d->reduced))[p->index] > 0;
+    bool used = d->reduced == NULL || ((const int32_t *)tti_data(d->reduced))[p->index] > 0;
 
     p->kept = NULL;
     if (!used) {
@@ -51,6 +51,12 @@ static tt_status write_back(const tt_ddp *d, tti_ddp_param *p)
     }
     tt_tensor_free(kept);
     return done != NULL ? TT_OK : tt_last_status();
+}
+
+/* With a static graph the first answer holds. */
+static bool asks_who_used(const tt_ddp *d)
+{
+    return d->search || (d->static_graph && !d->learned);
 }
 
 /* ---- buckets on their way ------------------------------------------------------------------ */
@@ -73,7 +79,7 @@ static tt_status start_full(tt_ddp *d)
             d->times.comm_start = tti_now_ns();
         TT_TRY(tt_pg_all_reduce(d->pg, b->flat, &mean, &b->work));
         d->next_bucket++;
-        if (d->next_bucket == d->n_buckets && d->find_unused)
+        if (d->next_bucket == d->n_buckets && asks_who_used(d))
             TT_TRY(start_used_map(d));
     }
     return TT_OK;
@@ -98,8 +104,6 @@ static tt_status ready(tt_ddp *d, int i, bool got)
         }
     TT_TRY(st);
     p->ready = true;
-    if (got)
-        d->order[d->n_ready++] = i;
     d->buckets[p->bucket].n_pending--;
     return start_full(d);
 }
@@ -129,33 +133,65 @@ static tt_status finish(tt_ddp *d)
     return TT_OK;
 }
 
+/* What did not come: found by a search that looked at outputs only, or while learning. */
+static tt_status give_up_waiting(tt_ddp *d)
+{
+    for (int i = 0; asks_who_used(d) && i < d->n_params; i++)
+        if (!d->params[i].ready)
+            TT_TRY(ready(d, i, d->params[i].n_fired > 0));
+    return TT_OK;
+}
+
+/* After the first reduction: the order of gradients, those that did not come last. */
+static void learn(tt_ddp *d)
+{
+    int n = d->n_ready;
+
+    memcpy(d->first_order, d->order, (size_t)n * sizeof *d->order);
+    for (int i = 0; i < d->n_params; i++) {
+        d->params[i].n_expected = d->params[i].n_fired;
+        if (d->params[i].n_fired == 0)
+            d->first_order[n++] = i;
+    }
+    d->learned = d->static_graph;
+    d->may_rebuild = true;
+}
+
+/* Whether the same parameters were used as the time before. */
+static void compare_use(tt_ddp *d)
+{
+    for (int i = 0; i < d->n_params; i++) {
+        tti_ddp_param *p = &d->params[i];
+
+        if (d->iteration > 0 && p->was_used != (p->n_fired > 0))
+            d->changed = true;
+        p->was_used = p->n_fired > 0;
+    }
+}
+
 static tt_status backward_end(void *ctx)
 {
     tt_ddp *d = ctx;
     tt_status st = TT_OK;
 
     d->times.backward_end = tti_now_ns();
-    /* What the outputs reached but the loss did not. */
-    for (int i = 0; d->find_unused && i < d->n_params; i++)
-        if (!d->params[i].ready)
-            TT_TRY(tti_ddp_note_error(d, ready(d, i, false)));
+    TT_TRY(tti_ddp_note_error(d, give_up_waiting(d)));
     if (d->next_bucket < d->n_buckets)
         return TT_OK; /* the next forward complains */
     TT_SCOPE
         TT_NO_GRAD
         {
             st = finish(d);
-            if (st == TT_OK && d->find_unused && tt_zero_(d->used) == NULL)
+            if (st == TT_OK && d->used != NULL && tt_zero_(d->used) == NULL)
                 st = tt_last_status();
         }
     TT_TRY(tti_ddp_note_error(d, st));
     d->times.comm_end = tti_now_ns();
     d->n_buckets_reduced = d->n_buckets;
-    d->have_used = d->find_unused;
-    if (!d->find_unused && !d->rebuilt) {
-        memcpy(d->first_order, d->order, (size_t)d->n_params * sizeof *d->order);
-        d->may_rebuild = true;
-    }
+    d->have_used = d->used != NULL;
+    if (!d->search && !d->may_rebuild)
+        learn(d);
+    compare_use(d);
     d->state = TTI_DDP_IDLE;
     d->iteration++;
     return TT_OK;
@@ -173,7 +209,7 @@ static void backward_failed(void *ctx)
 void tti_ddp_prepare(tt_ddp *d)
 {
     for (int i = 0; i < d->n_params; i++)
-        d->params[i].ready = false;
+        d->params[i].ready = false, d->params[i].n_fired = 0;
     for (int b = 0; b < d->n_buckets; b++)
         d->buckets[b].n_pending = d->buckets[b].n_params;
     d->next_bucket = 0;
@@ -203,10 +239,27 @@ static tt_status begin(tt_ddp *d)
     TT_TRY(tti_on_backward_done(backward_end, backward_failed, d));
     d->times.backward_start = tti_now_ns();
     d->state = TTI_DDP_REDUCING;
-    for (int i = 0; d->find_unused && i < d->n_params; i++)
-        if (d->unused[i])
+    for (int i = 0; i < d->n_params; i++)
+        if (d->search ? d->unused[i] : d->learned && d->params[i].n_expected == 0)
             TT_TRY(ready(d, i, false));
     return TT_OK;
+}
+
+/* The hook of a parameter ran. */
+static tt_status fired(tt_ddp *d, tti_ddp_param *p)
+{
+    p->n_fired++;
+    if (d->learned && p->n_expected == 0)
+        return TT_FAIL(
+            TT_ERR_INVALID,
+            "ddp: the graph has changed although static_graph is set: parameter \"%s\" (%d) "
+            "got a gradient, but none in the first iteration",
+            p->name, p->index);
+    if (p->n_fired == 1)
+        d->order[d->n_ready++] = p->index;
+    if (d->static_graph && (!d->learned || p->n_fired < p->n_expected))
+        return TT_OK; /* there may be more */
+    return ready(d, p->index, true);
 }
 
 tt_status tti_ddp_leaf_hook(void *ctx, tt_tensor *leaf)
@@ -215,9 +268,9 @@ tt_status tti_ddp_leaf_hook(void *ctx, tt_tensor *leaf)
     tt_ddp *d = p->ddp;
 
     (void)leaf;
-    if (d->find_unused)
+    if (d->used != NULL)
         ((int32_t *)tti_data(d->used))[p->index] = 1;
     if (d->state == TTI_DDP_PREPARED)
         TT_TRY(tti_ddp_note_error(d, begin(d)));
-    return d->state == TTI_DDP_REDUCING ? tti_ddp_note_error(d, ready(d, p->index, true)) : TT_OK;
+    return d->state == TTI_DDP_REDUCING ? tti_ddp_note_error(d, fired(d, p)) : TT_OK;
 }

@@ -15,29 +15,45 @@ bool tti_ddp_ignores(const tt_ddp *d, const char *name)
 
 /* ---- comparing --------------------------------------------------------------------------- */
 
+static tt_status describe_param(tt_value *list, const char *name, const tt_tensor *t)
+{
+    char text[256];
+    int n = snprintf(text, sizeof text, "%s [", tt_dtype_name((tt_dtype)t->dtype));
+
+    for (int k = 0; k < t->n_dims; k++)
+        n += snprintf(text + n, sizeof text - (size_t)n, k > 0 ? ", %lld" : "%lld",
+                      (long long)t->dims[k]);
+    snprintf(text + n, sizeof text - (size_t)n, "]");
+    TT_TRY(tt_value_list_give(list, tt_value_text_new(name)));
+    return tt_value_list_give(list, tt_value_text_new(text));
+}
+
+static tt_status describe_all(const tt_ddp *d, const tt_state_dict *params, tt_value *list)
+{
+    char text[256];
+
+    for (int i = 0; i < tt_state_dict_count(params); i++) {
+        const char *name = tt_state_dict_name(params, i);
+        const tt_tensor *t = tt_state_dict_tensor(params, i);
+
+        if (tt_requires_grad(t) && !tti_ddp_ignores(d, name))
+            TT_TRY(describe_param(list, name, t));
+    }
+    snprintf(text, sizeof text,
+             "find_unused %d, static_graph %d, cap %zu, first %zu, caps %d, buffers %d",
+             d->find_unused, d->static_graph, d->caps.cap, d->caps.first, d->caps.n_per_bucket,
+             d->buffer_sync);
+    return tt_value_list_give(list, tt_value_text_new(text));
+}
+
 /* "weight", "float32 [3, 4]" for each parameter, then how the gradients are to be reduced. */
 static tt_value *describe(const tt_ddp *d)
 {
+    tt_state_dict *params = tt_module_params(d->module, NULL);
     tt_value *list = tt_value_list_new();
-    tt_status st = list != NULL ? TT_OK : TT_ERR_NOMEM;
-    char text[256];
+    tt_status st = params != NULL && list != NULL ? describe_all(d, params, list) : TT_ERR_NOMEM;
 
-    for (int i = 0; st == TT_OK && i < d->n_params; i++) {
-        const tt_tensor *t = d->params[i].t;
-        int n = snprintf(text, sizeof text, "%s [", tt_dtype_name((tt_dtype)t->dtype));
-
-        for (int k = 0; k < t->n_dims; k++)
-            n += snprintf(text + n, sizeof text - (size_t)n, k > 0 ? ", %lld" : "%lld",
-                          (long long)t->dims[k]);
-        snprintf(text + n, sizeof text - (size_t)n, "]");
-        st = tt_value_list_give(list, tt_value_text_new(d->params[i].name));
-        if (st == TT_OK)
-            st = tt_value_list_give(list, tt_value_text_new(text));
-    }
-    snprintf(text, sizeof text, "find_unused %d, cap %zu, first %zu, caps %d, buffers %d",
-             d->find_unused, d->caps.cap, d->caps.first, d->caps.n_per_bucket, d->buffer_sync);
-    if (st == TT_OK)
-        st = tt_value_list_give(list, tt_value_text_new(text));
+    tt_state_dict_free(params);
     if (st == TT_OK)
         return list;
     tt_value_free(list);

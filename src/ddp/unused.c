@@ -65,9 +65,14 @@ tt_status tti_ddp_unfinished(tt_ddp *d)
 
     tti_text_add(&text,
                  "ddp: expected that the reduction of the previous iteration had finished, but "
-                 "some parameters got no gradient. If parts of the module are not used in "
-                 "every forward, set the option find_unused; and make sure that all outputs "
-                 "of forward take part in the loss. ");
+                 "some parameters got no gradient. ");
+    if (d->static_graph)
+        tti_text_add(&text, "They had one in the first iteration: the graph has changed although "
+                            "static_graph is set. ");
+    else
+        tti_text_add(&text, "If parts of the module are not used in every forward, set the option "
+                            "find_unused; and make sure that all outputs of forward take part in "
+                            "the loss. ");
     tti_text_addf(&text,
                   "Parameters that did not receive a gradient on rank %d:", tt_pg_rank(d->pg));
     add_indices(d, &text);
