@@ -2,7 +2,8 @@
 /* Sleeping and waking (src/coll/wait.h), with store buffers: a store becomes visible to the other rank only when it is
  * flushed, at any later moment, and a fence flushes what its own rank stored. So stores may be seen late, as on real
  * CPUs. Checked: nobody sleeps for ever (no invalid end state), and a waiter that goes on sees the message.
- * Compile with -DNO_FENCE to see the wake-up that is lost without the fences. */
+ * Compile with -DNO_FENCE to see the wake-up that is lost without the fences, and with -DHEAVY for a ringer without one,
+ * when the waiter makes the ringer's core pass a fence. */
 
 bit word, message;               /* memory */
 bit word_pending, sleepers_pending; /* in the store buffers of the ringer and of the waiter */
@@ -24,7 +25,12 @@ end:
 inline waiter_fence()
 {
 #ifndef NO_FENCE
-    !sleepers_pending
+    !sleepers_pending;
+#ifdef HEAVY
+    !word_pending /* the kernel: what the ringer has stored is there; what it loads later is new */
+#else
+    skip
+#endif
 #else
     skip
 #endif
@@ -32,7 +38,7 @@ inline waiter_fence()
 
 inline ringer_fence()
 {
-#ifndef NO_FENCE
+#if !defined(NO_FENCE) && !defined(HEAVY)
     !word_pending
 #else
     skip

@@ -22,7 +22,7 @@ typedef struct tti_peer {
     tti_member who;
     int pid; /* as it sees itself */
     tti_block *block;
-    char *slots; /* the first of two */
+    char *slots; /* the first of layout.n_slots */
     char *window;
     struct tti_life *life; /* NULL: threads of this process, or this rank itself */
     bool cma;              /* process_vm_readv and _writev work on it */
@@ -48,12 +48,13 @@ struct tti_team {
     void *cause_ctx;
 
     /* Of the thread that runs collectives. */
-    uint64_t n;          /* operations begun */
-    uint64_t known;      /* everybody has begun this one */
-    uint64_t phase;      /* my block's phase */
-    const tti_coll *c;   /* what runs now */
-    int64_t deadline_ns; /* of what runs now; 0: not asked for yet */
-    uint64_t word;       /* what announces it */
+    uint64_t n;                /* operations begun */
+    uint64_t known;            /* everybody has begun this one */
+    uint64_t phase;            /* my block's phase */
+    const tti_coll *c;         /* what runs now */
+    int64_t deadline_ns;       /* of what runs now; 0: not asked for yet */
+    uint64_t word;             /* what announces it */
+    uint64_t words[TTI_SLOTS]; /* and the operations before it */
     tti_reduce_fn reduce;
     tt_status broken; /* of the first failure */
     char broken_text[1024];
@@ -74,13 +75,23 @@ struct tti_team {
 
 static inline tti_slot *tti_slot_of(const tti_team *team, int rank, uint64_t n)
 {
-    return (tti_slot *)(void *)(team->peers[rank].slots + (n & 1) * team->layout.slot_stride);
+    return (tti_slot *)(void *)(team->peers[rank].slots +
+                                (n & (team->layout.n_slots - 1)) * team->layout.slot_stride);
 }
 
-/* After a release store that any peer may be waiting for: one fence for all. */
-static inline void tti_ring_peers(const tti_team *team)
+/* Whether the rank whose slot of operation n has this word has begun n; its word may be that of a later one. */
+static inline bool tti_has_begun(uint64_t word, uint64_t n)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    return (int32_t)((uint32_t)(word >> 32) - (uint32_t)n) >= 0;
+}
+
+/* After a release store that any peer may be waiting for: one fence for all, or none where sleepers see to it. */
+static inline void tti_ring_peers(const tti_team *team, bool light)
+{
+    if (light && team->patience.heavy)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
     for (int r = 0; r < team->size; r++)
         if (tt_unlikely(atomic_load_explicit(&team->peers[r].block->bell.sleepers,
                                              memory_order_relaxed) != 0 &&
@@ -110,8 +121,8 @@ void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, c
 tt_status tti_team_break(tti_team *team, tt_status st);
 /* Records TIMEOUT: who came to the operation that runs now, and who did not. */
 tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing);
-/* Records INVALID: `rank` called something else than this rank. */
-tt_status tti_mismatch(tti_team *team, int rank);
+/* Records INVALID: `rank` called something else than this rank in operation n of the team. */
+tt_status tti_mismatch(tti_team *team, int rank, uint64_t n);
 
 /* ---- waiting in collectives (run.c) ------------------------------------------------------ */
 
@@ -126,7 +137,7 @@ static inline void tti_set_phase(tti_team *team, uint64_t value)
 {
     team->phase = value;
     atomic_store_explicit(&team->mine->phase, value, memory_order_release);
-    tti_ring_peers(team);
+    tti_ring_peers(team, false);
 }
 /* Tells the peers that this rank has begun the operation, and what it called. What was put into the slot before
  * is theirs to read then. */

@@ -98,7 +98,7 @@ static tt_status lead(visit *v, int64_t deadline_ns, bool report_all)
         st = missing(v, st, report_all);
     atomic_store_explicit(st == TT_OK ? &team->mine->mon_go : &team->mine->mon_failed, v->n,
                           memory_order_release);
-    tti_ring_peers(team);
+    tti_ring_peers(team, false);
     return st;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running one collective: announces it, sees that the others called the same, and picks the way to do it.
  *
- * Operation n of a team is announced by a word in slot n % 2 of every rank. Nobody begins operation n before everybody
- * has begun n - 1, that is, has finished n - 2, which used the same slot. */
+ * Operation n of a team is announced by a word in slot n % S of every rank. Nobody begins operation n before everybody
+ * has begun n - S + 1, that is, has finished n - S, which used the same slot. */
 #include <string.h>
 
 #include "coll/internal.h"
@@ -22,7 +22,7 @@ const char *tti_coll_name(tti_coll_kind kind)
 typedef struct target {
     tti_team *team;
     int rank;
-    bool slot; /* the word is that of a slot, whose count has to equal; else it has to be reached */
+    bool slot; /* the word is that of a slot, whose count has to be reached; else all of it has */
     _Atomic uint64_t *word;
     uint64_t value;
 } target;
@@ -31,7 +31,7 @@ static inline bool reached(const target *t)
 {
     uint64_t word = atomic_load_explicit(t->word, memory_order_acquire);
 
-    return t->slot ? (uint32_t)(word >> 32) == (uint32_t)t->value : word >= t->value;
+    return t->slot ? tti_has_begun(word, t->value) : word >= t->value;
 }
 
 static bool ready(void *ctx)
@@ -52,7 +52,7 @@ static tt_status check_calls(tti_team *team)
             atomic_load_explicit(&tti_slot_of(team, r, team->n)->word, memory_order_acquire);
 
         if ((uint32_t)(word >> 32) == (uint32_t)team->n && word != team->word)
-            return tti_mismatch(team, r);
+            return tti_mismatch(team, r, team->n);
     }
     return TT_OK;
 }
@@ -115,7 +115,24 @@ tt_status tti_await_arrival(tti_team *team, int rank)
 
     TT_TRY(await_slot(team, rank, team->n));
     word = atomic_load_explicit(&tti_slot_of(team, rank, team->n)->word, memory_order_relaxed);
-    return tt_likely(word == team->word) ? TT_OK : tti_mismatch(team, rank);
+    return tt_likely(word == team->word) ? TT_OK : tti_mismatch(team, rank, team->n);
+}
+
+/* What peers called from team->known + 1 to `last`, which everybody has begun. Who is a whole round of slots ahead has
+ * compared with ours itself. */
+static tt_status compare(tti_team *team, uint64_t last)
+{
+    for (uint64_t n = team->known + 1; n <= last; n++)
+        for (int r = 0; r < team->size; r++) {
+            uint64_t word =
+                atomic_load_explicit(&tti_slot_of(team, r, n)->word, memory_order_relaxed);
+
+            if (tt_unlikely((uint32_t)(word >> 32) == (uint32_t)n &&
+                            word != team->words[n & (team->layout.n_slots - 1)]))
+                return tti_mismatch(team, r, n);
+        }
+    team->known = last;
+    return TT_OK;
 }
 
 tt_status tti_await_arrivals(tti_team *team)
@@ -123,6 +140,8 @@ tt_status tti_await_arrivals(tti_team *team)
     for (int r = 0; r < team->size; r++)
         if (r != team->rank)
             TT_TRY(tti_await_arrival(team, r));
+    if (tt_unlikely(team->known + 1 < team->n))
+        TT_TRY(compare(team, team->n - 1));
     team->known = team->n;
     return TT_OK;
 }
@@ -189,7 +208,7 @@ static void measure(const tti_team *team, const tti_coll *c, tti_call *call)
 /* Describes the call where peers can read it, and makes the word that announces it. */
 static void describe(tti_team *team, const tti_coll *c)
 {
-    tti_call *call = &team->mine->call[team->n & 1];
+    tti_call *call = &team->mine->call[team->n & (team->layout.n_slots - 1)];
     uint64_t h;
 
     *call = (tti_call){ .n = team->n,
@@ -204,6 +223,13 @@ static void describe(tti_team *team, const tti_coll *c)
     h = mix(h, (uint64_t)c->kind | (uint64_t)c->dtype << 8 | (uint64_t)c->op << 16 |
                    (uint64_t)c->uneven << 24 | (uint64_t)(uint32_t)c->root << 32);
     team->word = team->n << 32 | (uint32_t)(h ^ (h >> 32));
+    team->words[team->n & (team->layout.n_slots - 1)] = team->word;
+}
+
+static bool rooted(tti_coll_kind kind)
+{
+    return kind == TTI_COLL_BROADCAST || kind == TTI_COLL_REDUCE || kind == TTI_COLL_SCATTER ||
+           kind == TTI_COLL_GATHER;
 }
 
 void tti_arrive(tti_team *team)
@@ -213,22 +239,22 @@ void tti_arrive(tti_team *team)
     slot->factor = team->c->factor;
     /* Release: whoever sees the word sees the call and the message that stand beside it. */
     atomic_store_explicit(&slot->word, team->word, memory_order_release);
-    tti_ring_peers(team);
+    tti_ring_peers(team, rooted(team->c->kind));
 }
 
-/* Begins operation n once everybody has begun n - 1. */
+/* Begins operation n once everybody has begun n - S + 1. Who has to wait waits for half of that way at once. */
 static tt_status begin(tti_team *team, const tti_coll *c)
 {
-    uint64_t before = team->n;
+    uint64_t next = team->n + 1, n_slots = team->layout.n_slots;
 
     team->c = c;
-    if (tt_unlikely(team->known < before)) {
+    if (tt_unlikely(team->known + n_slots <= next)) {
         for (int r = 0; r < team->size; r++)
             if (r != team->rank)
-                TT_TRY(tti_await_arrival(team, r));
-        team->known = before;
+                TT_TRY(await_slot(team, r, next - n_slots / 2));
+        TT_TRY(compare(team, next - n_slots / 2));
     }
-    team->n = before + 1;
+    team->n = next;
     describe(team, c);
     return TT_OK;
 }

@@ -33,10 +33,11 @@ void tti_layout_make(int size, size_t window_bytes, size_t message_bytes, tti_la
     tti_layout l = { 0 };
 
     l.blocks = up(sizeof(tti_head), TTI_LINE);
+    l.n_slots = size <= 16 ? TTI_SLOTS : 2;    /* large groups would take much memory */
     l.slot_stride = TTI_SLOT_BYTES + TTI_LINE; /* not all in the same set of the cache */
     l.slots = up(l.blocks + n * sizeof(tti_block), TTI_LINE);
     l.window_bytes = up(window_bytes, 4096);
-    l.windows = up(l.slots + 2 * n * l.slot_stride, 4096);
+    l.windows = up(l.slots + l.n_slots * n * l.slot_stride, 4096);
     l.messages = l.windows + n * l.window_bytes;
     l.bytes = up(l.messages + message_bytes, 4096);
     *layout_p = l;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that the ranks of a team share, and what lies where in it:
  *
- *     head | blocks, one per rank | slots, two per rank | windows, one per rank | messages
+ *     head | blocks, one per rank | slots, some per rank | windows, one per rank | messages
  *
  * A block holds a rank's words: each is written by that rank alone (bells excepted) and read by all.
  * Words that are polled have a pair of cache lines to themselves, because CPUs fetch lines in pairs. */
@@ -14,6 +14,9 @@
 #include "coll/team.h"
 
 #define TTI_LINE 128
+
+/* Slots of a rank, at most: how far one may be ahead of the others, where that is possible at all. */
+#define TTI_SLOTS 8
 
 /* A rank's place to sleep. See wait.h. */
 typedef struct tti_bell {
@@ -48,8 +51,8 @@ typedef struct tti_place {
 
 typedef struct tti_block {
     tti_bell bell;
-    alignas(TTI_LINE) _Atomic uint64_t phase; /* steps done, ever increasing */
-    alignas(TTI_LINE) tti_call call[2];       /* of operation n: call[n % 2] */
+    alignas(TTI_LINE) _Atomic uint64_t phase;   /* steps done, ever increasing */
+    alignas(TTI_LINE) tti_call call[TTI_SLOTS]; /* of operation n: call[n % n_slots] */
 
     /* Monitored barrier: see monitored.c. */
     alignas(TTI_LINE) _Atomic uint64_t mon_here;
@@ -84,7 +87,7 @@ typedef struct tti_head {
 
 /* Where the parts are, as offsets; the same on every rank. */
 typedef struct tti_layout {
-    size_t blocks, slots, slot_stride, windows, window_bytes, messages, bytes;
+    size_t blocks, slots, slot_stride, n_slots, windows, window_bytes, messages, bytes;
 } tti_layout;
 
 void tti_layout_make(int size, size_t window_bytes, size_t message_bytes, tti_layout *layout_p);

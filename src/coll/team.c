@@ -26,8 +26,9 @@ typedef struct hello {
 
 typedef struct ready {
     int32_t status;
-    int32_t maps; /* it can open everybody's files */
-    int32_t cma;  /* it can read everybody's memory */
+    int32_t maps;  /* it can open everybody's files */
+    int32_t cma;   /* it can read everybody's memory */
+    int32_t heavy; /* it can fence for all of its peers */
     char text[248];
 } ready;
 
@@ -80,7 +81,7 @@ static void place(tti_team *team)
         char *base = team->segment.base;
 
         p->block = (tti_block *)(void *)(base + l->blocks) + r;
-        p->slots = base + l->slots + 2 * (size_t)r * l->slot_stride;
+        p->slots = base + l->slots + l->n_slots * (size_t)r * l->slot_stride;
         p->window = base + l->windows + (size_t)r * l->window_bytes;
     }
     team->mine = team->peers[team->rank].block;
@@ -230,11 +231,14 @@ static tt_status settle(tti_team *team, const tti_team_args *args, const hello *
             st = TT_FAIL((tt_status)states[r].status, "%.*s", (int)sizeof states[r].text - 1,
                          states[r].text);
     mine->cma = !args->no_cma && !team->same_process && team->size > 1 && reaches_all(team, all);
+    mine->heavy = team->size <= team->n_cores && tti_heavy_fence_init();
     if (st == TT_OK)
         st = args->exchange(args->ctx, "team ready", mine, sizeof *mine, bytes);
-    team->all_cma = st == TT_OK;
-    for (int r = 0; st == TT_OK && r < team->size; r++)
+    team->all_cma = team->patience.heavy = st == TT_OK;
+    for (int r = 0; st == TT_OK && r < team->size; r++) {
         team->all_cma &= states[r].cma != 0;
+        team->patience.heavy &= states[r].heavy != 0;
+    }
     tti_mfree(states);
     return st;
 }

@@ -127,7 +127,7 @@ static void add_ranks(const tti_team *team, uint64_t n, bool came, tti_text *t)
             uint64_t word =
                 atomic_load_explicit(&tti_slot_of(team, r, n)->word, memory_order_acquire);
 
-            if ((r == team->rank || (uint32_t)(word >> 32) == (uint32_t)n) != came)
+            if ((r == team->rank || tti_has_begun(word, n)) != came)
                 continue;
             if (pass == 0)
                 total++;
@@ -169,9 +169,9 @@ static void describe(const tti_call *c, char *text, size_t room)
              c->uneven ? ", sizes differ" : "", (unsigned long long)c->seq);
 }
 
-tt_status tti_mismatch(tti_team *team, int rank)
+tt_status tti_mismatch(tti_team *team, int rank, uint64_t n)
 {
-    uint64_t n = team->n;
+    size_t at = n & (team->layout.n_slots - 1);
     int other = team->rank;
     tti_call a, b;
     char ours[160], theirs[160];
@@ -189,8 +189,8 @@ tt_status tti_mismatch(tti_team *team, int rank)
     if (atomic_load_explicit(&tti_slot_of(team, rank, n)->word, memory_order_acquire) ==
         atomic_load_explicit(&tti_slot_of(team, other, n)->word, memory_order_acquire))
         rank = team->rank;
-    a = team->peers[other].block->call[n & 1];
-    b = team->peers[rank].block->call[n & 1];
+    a = team->peers[other].block->call[at];
+    b = team->peers[rank].block->call[at];
     describe(&a, ours, sizeof ours);
     describe(&b, theirs, sizeof theirs);
     if (a.kind == b.kind && a.words != b.words && a.bytes == b.bytes && a.dtype == b.dtype)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,6 +28,16 @@ void tti_bell_wake(tti_bell *bell)
     syscall(SYS_futex, (uint32_t *)&bell->rings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+bool tti_heavy_fence_init(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+static void heavy_fence(void)
+{
+    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
 void tti_patience_init(tti_patience *p, int size, int n_cores)
 {
     /* With a core for everybody the peer is running: what it does next comes within microseconds. Without,
@@ -37,13 +48,15 @@ void tti_patience_init(tti_patience *p, int size, int n_cores)
 }
 
 /* One sleep at most: until rung, or `ns` have passed. */
-static bool sleep_once(tti_bell *bell, const tti_wait *w, int64_t ns)
+static bool sleep_once(tti_bell *bell, const tti_wait *w, bool heavy, int64_t ns)
 {
     uint32_t rings;
     bool ready;
 
     atomic_fetch_add_explicit(&bell->sleepers, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); /* pairs with that of tti_bell_ring */
+    if (heavy)
+        heavy_fence();
     rings = atomic_load_explicit(&bell->rings, memory_order_acquire);
     ready = w->ready(w->ctx);
     if (!ready)
@@ -79,7 +92,7 @@ tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_
         if (now >= w->deadline_ns)
             return TT_ERR_TIMEOUT;
         ns = w->deadline_ns - now < CHECK_EVERY_NS ? w->deadline_ns - now : CHECK_EVERY_NS;
-        if (sleep_once(bell, w, ns))
+        if (sleep_once(bell, w, patience->heavy, ns))
             return TT_OK;
     }
 }

@@ -10,7 +10,11 @@
  *     look at the word: still not? sleep  sleepers != 0? rings += 1, wake
  *
  * One of the two fences comes first, so either the waiter sees the word or the ringer sees the sleeper:
- * no wake-up is lost (models/bell.pml). Nobody sleeping costs the ringer a fence and a load. */
+ * no wake-up is lost (models/bell.pml). Nobody sleeping costs the ringer a fence and a load.
+ *
+ * The ringer's fence waits for its store to reach the other core, which is most of the cost of a small message. Where the
+ * kernel can make all cores that run ranks pass a fence (membarrier), the waiter asks for that after its own, and the
+ * ringer only keeps the compiler from swapping the two: its store is either seen by then, or its load comes later. */
 #ifndef TTI_COLL_WAIT_H
 #define TTI_COLL_WAIT_H
 
@@ -27,10 +31,14 @@ typedef struct tti_patience {
     int eager;  /* rounds of looking without a pause, which takes 60 ns on some CPUs */
     int spins;  /* rounds of looking with a pause between them */
     int yields; /* then rounds that give the core away */
+    bool heavy; /* who goes to sleep fences for the ringers too; the same on every rank */
 } tti_patience;
 
 /* For `size` ranks that have n_cores cores together. */
 void tti_patience_init(tti_patience *p, int size, int n_cores);
+
+/* Registers this process for the fences of others. False: the kernel has no such thing. */
+bool tti_heavy_fence_init(void);
 
 /* True ends the wait. Cheap, blocks never, may have side effects (moving messages on). */
 typedef bool (*tti_ready_fn)(void *ctx);
