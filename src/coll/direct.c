@@ -26,6 +26,8 @@ static bool by_kernel(tti_coll_kind kind, size_t largest)
         return largest > ((size_t)8 << 10);
     case TTI_COLL_BROADCAST: /* the root is idle meanwhile: from some size on, staging uses both */
         return largest > ((size_t)16 << 10) && largest <= ((size_t)1 << 20);
+    case TTI_COLL_ALL_REDUCE: /* below, finding the pages of small ones costs more than copying twice */
+        return largest >= ((size_t)3 << 20);
     default:
         return largest >= ((size_t)512 << 10);
     }

@@ -356,7 +356,8 @@ static tt_status dispatch(tti_team *team, const tti_coll *c)
     TT_TRY(tti_choose_direct(team, c, largest, &direct));
     if (direct)
         return tti_run_direct(team, c);
-    if (c->kind == TTI_COLL_ALL_REDUCE && largest > tti_buffer_bytes(team))
+    /* By slices nobody reads all of everybody's. */
+    if (c->kind == TTI_COLL_ALL_REDUCE && (team->size > 2 || largest > tti_buffer_bytes(team)))
         return tti_run_pipeline(team, c);
     return tti_run_staged(team, c, largest);
 }
