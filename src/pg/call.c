@@ -170,7 +170,7 @@ void tti_call_drop(tti_call *c)
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
-static void record(tti_call *c)
+static void record(tti_call *c, bool alone)
 {
     const tti_arg *a = c->n_args > 0 ? &c->args[0] : NULL;
     tti_record rec = {
@@ -190,6 +190,7 @@ static void record(tti_call *c)
     for (int i = 0; i < rec.n_dims; i++)
         rec.dims[i] = a->t->dims[i];
     c->ticket = c->on_heap ? tti_recorder_issued(c->pg->recorder, &rec)
+                : alone    ? tti_recorder_begun_alone(c->pg->recorder, &rec)
                            : tti_recorder_begun(c->pg->recorder, &rec);
 }
 
@@ -273,10 +274,23 @@ static void end(tti_call *c, tt_status st)
     }
 }
 
+void tti_run_lock(tt_pg *pg)
+{
+    tti_alone_end(&pg->alone);
+    pthread_mutex_lock(&pg->mu_run);
+    tti_alone_wait(&pg->alone);
+}
+
+void tti_run_unlock(tt_pg *pg)
+{
+    pthread_mutex_unlock(&pg->mu_run);
+}
+
 tt_status tti_call_run(tti_call *c)
 {
     tt_pg *pg = c->pg;
     tt_status st = TT_OK;
+    bool alone;
 
     if (c->fn != NULL) {
         tti_recorder_started(pg->recorder, c->ticket);
@@ -285,7 +299,9 @@ tt_status tti_call_run(tti_call *c)
         end(c, st);
         return st;
     }
-    pthread_mutex_lock(&pg->mu_run);
+    alone = !c->on_heap && tti_alone_enter(&pg->alone, TTI_ALONE_RUNS);
+    if (!alone)
+        tti_run_lock(pg);
     if (c->on_heap)
         tti_recorder_started(pg->recorder, c->ticket);
     if (__builtin_expect(tti_pg_debug(pg) == TT_DEBUG_DETAIL, 0))
@@ -293,7 +309,10 @@ tt_status tti_call_run(tti_call *c)
     for (int i = 0; i < c->n_parts && st == TT_OK; i++)
         st = run_part(c, &c->parts[i]);
     tti_recorder_ended(pg->recorder, c->ticket, st);
-    pthread_mutex_unlock(&pg->mu_run);
+    if (alone)
+        tti_alone_leave(&pg->alone);
+    else
+        tti_run_unlock(pg);
     if (st == TT_OK)
         write_back(c);
     else
@@ -346,8 +365,19 @@ static tt_status wait_turn(tti_call *c)
 
 void tti_call_issue(tti_call *c)
 {
-    c->seq = 1 + atomic_fetch_add_explicit(&c->pg->seq, 1, memory_order_relaxed);
-    record(c);
+    tt_pg *pg = c->pg;
+    bool alone = !c->on_heap && tti_alone_enter(&pg->alone, TTI_ALONE_NUMBERS);
+
+    if (alone) {
+        c->seq = 1 + atomic_load_explicit(&pg->seq, memory_order_relaxed);
+        atomic_store_explicit(&pg->seq, c->seq, memory_order_relaxed);
+    } else {
+        tti_alone_end(&pg->alone);
+        c->seq = 1 + atomic_fetch_add_explicit(&pg->seq, 1, memory_order_relaxed);
+    }
+    record(c, alone);
+    if (alone)
+        tti_alone_leave(&pg->alone);
     if (tti_prof_on())
         profile(c);
 }

@@ -127,6 +127,7 @@ tt_status tt_pg_monitored_barrier(tt_pg *pg, const tt_coll_options *opt)
     int timeout = opt != NULL && opt->timeout_ms != 0 ? opt->timeout_ms : tt_pg_timeout(pg);
     uint64_t seq = atomic_load_explicit(&pg->seq, memory_order_relaxed);
     tti_record rec = { .op = op, .seq = seq, .peer = -1, .site = SITE };
+    tti_alone_end(&pg->alone);
     uint64_t ticket = tti_recorder_begun(pg->recorder, &rec);
     tt_status st = pg->ops->monitored_barrier(pg->backend, seq,
                                               tti_deadline(timeout == TT_NO_WAIT ? 0 : timeout),

@@ -214,6 +214,7 @@ tt_pg *tti_group_new(const tti_group_args *a)
     pthread_once(&once, watch_forks);
     atomic_init(&pg->refs, 1);
     pthread_mutex_init(&pg->mu_run, NULL);
+    tti_alone_init(&pg->alone);
     pthread_mutex_init(&pg->mu_queue, NULL);
     pthread_mutex_init(&pg->mu_children, NULL);
     tti_cond_init(&pg->cv_queue);

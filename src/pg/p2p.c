@@ -70,6 +70,7 @@ static void record(message *m)
                        .n_dims = t->n_dims,
                        .site = m->site };
     memcpy(rec.dims, t->dims, sizeof rec.dims);
+    tti_alone_end(&m->pg->alone);
     m->ticket = tti_recorder_begun(m->pg->recorder, &rec);
 }
 

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "pg/alone.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "pg/backend.h"
@@ -52,8 +53,9 @@ struct tt_pg {
     atomic_uint_fast64_t seq;     /* collectives issued */
     atomic_uint_fast64_t p2p_seq; /* messages issued */
 
-    /* Held while a collective runs, by the thread that runs it. */
+    /* Held while a collective runs, by the thread that runs it, unless that is `alone`. */
     pthread_mutex_t mu_run;
+    tti_alone alone;
 
     /* The engine thread's queue. */
     pthread_mutex_t mu_queue;
@@ -71,6 +73,10 @@ struct tt_pg {
     tti_child_count *children; /* mu_children */
     size_t n_children, cap_children;
 };
+
+/* Around a collective: one at a time. */
+void tti_run_lock(tt_pg *pg);
+void tti_run_unlock(tt_pg *pg);
 
 /* Counts forks: differs in a child from its parent. */
 extern atomic_uint tti_fork_id;

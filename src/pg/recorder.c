@@ -102,9 +102,9 @@ static inline void raise_to(atomic_ullong *at, uint64_t value)
         atomic_store_explicit(at, value, RELAXED);
 }
 
-static inline uint64_t put(tti_recorder *r, const tti_record *rec, bool starts)
+static inline uint64_t put(tti_recorder *r, const tti_record *rec, uint64_t ticket, bool starts)
 {
-    uint64_t ticket = atomic_fetch_add_explicit(&r->next, 1, RELAXED), now = tti_ticks();
+    uint64_t now = tti_ticks();
     tti_slot *s = slot_of(r, ticket);
 
     atomic_store_explicit(&s->tag, 0, RELAXED);
@@ -128,12 +128,20 @@ static inline uint64_t put(tti_recorder *r, const tti_record *rec, bool starts)
 
 uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec)
 {
-    return put(r, rec, false);
+    return put(r, rec, atomic_fetch_add_explicit(&r->next, 1, RELAXED), false);
 }
 
 uint64_t tti_recorder_begun(tti_recorder *r, const tti_record *rec)
 {
-    return put(r, rec, true);
+    return put(r, rec, atomic_fetch_add_explicit(&r->next, 1, RELAXED), true);
+}
+
+uint64_t tti_recorder_begun_alone(tti_recorder *r, const tti_record *rec)
+{
+    uint64_t ticket = atomic_load_explicit(&r->next, RELAXED);
+
+    atomic_store_explicit(&r->next, ticket + 1, RELAXED);
+    return put(r, rec, ticket, true);
 }
 
 void tti_recorder_started(tti_recorder *r, uint64_t ticket)

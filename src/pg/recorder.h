@@ -40,6 +40,8 @@ void tti_recorder_free(tti_recorder *r);
 uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec);
 /* The same for an operation that starts at once: issued and started in one. */
 uint64_t tti_recorder_begun(tti_recorder *r, const tti_record *rec);
+/* That, when no other thread takes a ticket meanwhile. */
+uint64_t tti_recorder_begun_alone(tti_recorder *r, const tti_record *rec);
 void tti_recorder_started(tti_recorder *r, uint64_t ticket);
 void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st);
 

@@ -165,7 +165,7 @@ static tt_status run(void *ctx, tt_pg *pg)
     tt_status st;
 
     s->deadline_ns = tti_deadline(s->timeout_ms);
-    pthread_mutex_lock(&pg->mu_run);
+    tti_run_lock(pg);
     st = exchange_facts(s);
     if (st == TT_OK)
         TT_SCOPE {
@@ -173,7 +173,7 @@ static tt_status run(void *ctx, tt_pg *pg)
         }
     if (st == TT_ERR_NOMEM) /* the others wait for entries that will not come: tell them */
         pg->ops->abort(pg->backend, "a rank has no memory for a sparse sum");
-    pthread_mutex_unlock(&pg->mu_run);
+    tti_run_unlock(pg);
     return st;
 }
 
