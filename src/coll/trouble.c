@@ -139,11 +139,36 @@ static void add_ranks(const tti_team *team, uint64_t n, bool came, tti_text *t)
         tti_text_add(t, "no rank");
 }
 
+/* How far a rank has come, counted from this one's operation. */
+static int32_t progress(const tti_team *team, int rank)
+{
+    int32_t most = INT32_MIN;
+
+    for (size_t i = 0; i < team->layout.n_slots; i++) {
+        uint64_t word =
+            atomic_load_explicit(&tti_slot_of(team, rank, i)->word, memory_order_acquire);
+        int32_t ahead = (int32_t)((uint32_t)(word >> 32) - (uint32_t)team->n);
+
+        most = ahead > most ? ahead : most;
+    }
+    return most;
+}
+
+/* Whoever is waited for may itself wait for a rank that is further behind. */
+static int furthest_behind(const tti_team *team, int waited_for)
+{
+    for (int r = 0; r < team->size; r++)
+        if (progress(team, r) < progress(team, waited_for))
+            waited_for = r;
+    return waited_for;
+}
+
 tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing)
 {
     tti_text came = { 0 }, missing = { 0 };
     tt_status st;
 
+    waited_for = furthest_behind(team, waited_for);
     add_ranks(team, team->n, true, &came);
     add_ranks(team, team->n, false, &missing);
     st = TT_FAIL(

@@ -214,6 +214,71 @@ TT_TEST(coll_trouble, says_who_called_what)
     }
 }
 
+/* Everybody takes itself for the root, so that nobody waits: noticed by whatever comes next. */
+static void all_are_roots(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+    char data[8] = { 0 };
+    tti_coll c = { .kind = TTI_COLL_BROADCAST,
+                   .out = { data, 8 },
+                   .root = rank,
+                   .deadline_ns = soon(),
+                   .seq = 3 };
+    tt_status st = tti_team_run(team, &c);
+
+    for (int i = 0; i < 20 && st == TT_OK; i++) {
+        c.seq++;
+        if (i >= *(const int *)ctx) {
+            c.kind = TTI_COLL_BARRIER;
+            c.root = 0;
+        }
+        st = tti_team_run(team, &c);
+    }
+    TT_CHECK_EQ(st, TT_ERR_INVALID);
+    TT_CHECK_CONTAINS(tt_last_error(), "root 0, number 3");
+    tti_team_close(team);
+}
+
+TT_TEST(coll_trouble, notices_several_roots)
+{
+    for (int more = 0; more < 20; more += 3) {
+        world_run(2, NULL, all_are_roots, &more);
+        world_run(3, &(world_options){ .threads = true }, all_are_roots, &more);
+    }
+}
+
+/* The root is as far ahead as it can; everybody gets every message. */
+static void root_is_ahead(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+    uint64_t data[4];
+    tti_coll c = { .kind = TTI_COLL_BROADCAST,
+                   .out = { data, sizeof data },
+                   .deadline_ns = soon() };
+
+    (void)ctx;
+    for (uint64_t i = 1; i <= 1000; i++) {
+        c.root = i / 100 % 2 == 0 ? 0 : 1;
+        for (int k = 0; k < 4; k++)
+            data[k] = rank == c.root ? 4 * i + (uint64_t)k : 0;
+        c.seq = i;
+        if (rank != 0 && c.root == 0 && i % 50 == 1) /* it may be so far, at least */
+            world_await(w, 0, i + 3);
+        TT_REQUIRE_OK(tti_team_run(team, &c));
+        for (int k = 0; k < 4; k++)
+            TT_CHECK_EQ(data[k], 4 * i + (uint64_t)k);
+        if (rank == 0)
+            atomic_store(&world_words(w)[0], i);
+    }
+    tti_team_close(team);
+}
+
+TT_TEST(coll_trouble, roots_run_ahead)
+{
+    world_run(2, NULL, root_is_ahead, NULL);
+    world_run(4, &(world_options){ .threads = true }, root_is_ahead, NULL);
+}
+
 /* Rank 2 alone takes rank 1 for the root, and waits for it. */
 static void roots_differ(world *w, int rank, void *ctx)
 {
