@@ -121,6 +121,7 @@ static tt_status set_up(tt_ddp *d, const tt_ddp_options *opt)
     if (!opt->no_initial_sync)
         TT_TRY(tti_ddp_send_states(d, 0, true));
     TT_TRY(tti_ddp_build(d));
+    TT_TRY(tti_ddp_note_sizes(d));
     return add_hooks(d);
 }
 
@@ -180,8 +181,10 @@ void tt_ddp_remove_hooks(tt_ddp *d)
         tt_hook_remove(d->params[i].hook);
         d->params[i].hook = NULL;
     }
-    if (d != NULL)
-        d->removed = true;
+    if (d == NULL)
+        return;
+    tti_ddp_unhook_outputs(d);
+    d->removed = true;
 }
 
 void tt_ddp_free(tt_ddp *d)
@@ -206,6 +209,7 @@ void tt_ddp_free(tt_ddp *d)
     tti_mfree(d->first_order);
     tti_mfree(d->unused);
     tti_mfree(d->error);
+    tti_mfree(d->first_sizes);
     tt_module_free(d->module);
     tt_pg_free(d->pg);
     tti_mfree(d);
@@ -238,8 +242,10 @@ static tt_status after(tt_ddp *d, bool reducing, tt_tensor *const *outs, int n)
             d->state = TTI_DDP_IDLE; /* the latest forward decides */
         return TT_OK;
     }
-    if (d->search)
+    if (d->search) {
         TT_TRY(tti_ddp_search_unused(d, outs, n));
+        TT_TRY(tti_ddp_hook_outputs(d, outs, n));
+    }
     tti_ddp_prepare(d);
     return TT_OK;
 }

@@ -79,6 +79,8 @@ struct tt_ddp {
     bool changed; /* other parameters were used than before */
     bool learned; /* static graph: `n_expected` is known */
 
+    tt_hook **out_hooks; /* search: on the outputs of the last forward */
+    int n_out_hooks;
     bool *unused;       /* by the graph of the last forward */
     tt_tensor *used;    /* int32: who used what since the last reduction; owned */
     tt_tensor *reduced; /* int32: the sum over ranks */
@@ -89,8 +91,9 @@ struct tt_ddp {
     int sample_rate;
     int n_buckets_reduced;
     tti_ddp_times times;
-    int *first_order; /* that of the first backward: rank 0's, once buckets are rebuilt */
-    char *error;      /* of the last failure */
+    int *first_order;  /* that of the first backward: rank 0's, once buckets are rebuilt */
+    char *first_sizes; /* of the first buckets, as text */
+    char *error;       /* of the last failure */
 };
 
 /* ---- buckets.c -------------------------------------------------------------------------- */
@@ -103,6 +106,8 @@ bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad);
 /* ---- reducer.c -------------------------------------------------------------------------- */
 
 tt_status tti_ddp_leaf_hook(void *ctx, tt_tensor *leaf);
+/* In backward: the reduction begins now, unless it has. */
+tt_status tti_ddp_begin(tt_ddp *d);
 /* After a forward that leads to a reduction. */
 void tti_ddp_prepare(tt_ddp *d);
 /* Waits for what a failed backward has left. */
@@ -111,6 +116,9 @@ tt_status tti_ddp_reset(tt_ddp *d);
 /* ---- unused.c --------------------------------------------------------------------------- */
 
 tt_status tti_ddp_search_unused(tt_ddp *d, tt_tensor *const *outs, int n);
+/* So that backward begins the reduction even if no parameter gets a gradient on this rank. */
+tt_status tti_ddp_hook_outputs(tt_ddp *d, tt_tensor *const *outs, int n);
+void tti_ddp_unhook_outputs(tt_ddp *d);
 tt_status tti_ddp_unfinished(tt_ddp *d); /* the error that lists parameters without a gradient */
 
 /* ---- states.c --------------------------------------------------------------------------- */
@@ -124,5 +132,6 @@ tt_status tti_ddp_send_states(tt_ddp *d, int root, bool params);
 /* Keeps the last error in the record; returns `st`. */
 tt_status tti_ddp_note_error(tt_ddp *d, tt_status st);
 void tti_ddp_note_times(tt_ddp *d);
+tt_status tti_ddp_note_sizes(tt_ddp *d);
 
 #endif

@@ -99,18 +99,24 @@ static void add_dtypes(record *r, const tt_ddp *d)
     add_text(r, "dtypes", &t);
 }
 
-static void add_sizes(record *r, const char *name, const tt_ddp *d)
+static void write_sizes(const tt_ddp *d, tti_text *t)
+{
+    for (int b = 0; b < d->n_buckets; b++)
+        tti_text_addf(t, "%s%zu", b > 0 ? ", " : "", d->buckets[b].bytes);
+}
+
+tt_status tti_ddp_note_sizes(tt_ddp *d)
 {
     tti_text t = { 0 };
 
-    for (int b = 0; b < d->n_buckets; b++)
-        tti_text_addf(&t, "%s%zu", b > 0 ? ", " : "", d->buckets[b].bytes);
-    add_text(r, name, &t);
+    write_sizes(d, &t);
+    d->first_sizes = tti_text_take(&t);
+    return d->first_sizes != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
 static void add_orders(record *r, const tt_ddp *d)
 {
-    tti_text order = { 0 }, places = { 0 };
+    tti_text order = { 0 }, places = { 0 }, sizes = { 0 };
 
     for (int i = 0; i < d->n_ready; i++)
         tti_text_addf(&order, "%s%d", i > 0 ? ", " : "", d->order[i]);
@@ -124,7 +130,8 @@ static void add_orders(record *r, const tt_ddp *d)
                           : b > 0 ? ", "
                                   : "",
                           d->buckets[b].params[i]);
-    add_sizes(r, "rebuilt_bucket_sizes", d);
+    write_sizes(d, &sizes);
+    add_text(r, "rebuilt_bucket_sizes", &sizes);
     add_text(r, "rebuilt_per_bucket_param_indices", &places);
 }
 
@@ -162,7 +169,7 @@ static void add_course(record *r, const tt_ddp *d)
         if (tt_ddp_n_users(d, i) == 0)
             unused += d->params[i].t->numel * (int64_t)tti_esize(d->params[i].t);
     add_int(r, "iteration", d->times.iteration);
-    add_sizes(r, "bucket_sizes", d);
+    add_words(r, "bucket_sizes", d->first_sizes);
     add_int(r, "has_rebuilt_buckets", d->rebuilt);
     add_orders(r, d);
     add_int(r, "unused_parameter_size", unused);

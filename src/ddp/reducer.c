@@ -245,6 +245,11 @@ static tt_status begin(tt_ddp *d)
     return TT_OK;
 }
 
+tt_status tti_ddp_begin(tt_ddp *d)
+{
+    return d->state == TTI_DDP_PREPARED ? tti_ddp_note_error(d, begin(d)) : TT_OK;
+}
+
 /* The hook of a parameter ran. */
 static tt_status fired(tt_ddp *d, tti_ddp_param *p)
 {
@@ -270,7 +275,6 @@ tt_status tti_ddp_leaf_hook(void *ctx, tt_tensor *leaf)
     (void)leaf;
     if (d->used != NULL)
         ((int32_t *)tti_data(d->used))[p->index] = 1;
-    if (d->state == TTI_DDP_PREPARED)
-        TT_TRY(tti_ddp_note_error(d, begin(d)));
+    TT_TRY(tti_ddp_begin(d));
     return d->state == TTI_DDP_REDUCING ? tti_ddp_note_error(d, fired(d, p)) : TT_OK;
 }

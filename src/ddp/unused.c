@@ -38,6 +38,38 @@ tt_status tti_ddp_search_unused(tt_ddp *d, tt_tensor *const *outs, int n)
     return st;
 }
 
+static tt_status output_hook(void *ctx, tt_tensor **grad_p)
+{
+    (void)grad_p;
+    return tti_ddp_begin(ctx);
+}
+
+void tti_ddp_unhook_outputs(tt_ddp *d)
+{
+    for (int i = 0; i < d->n_out_hooks; i++)
+        tt_hook_remove(d->out_hooks[i]);
+    tti_mfree(d->out_hooks);
+    d->out_hooks = NULL;
+    d->n_out_hooks = 0;
+}
+
+tt_status tti_ddp_hook_outputs(tt_ddp *d, tt_tensor *const *outs, int n)
+{
+    tti_ddp_unhook_outputs(d);
+    d->out_hooks = tti_calloc((size_t)n + 1, sizeof *d->out_hooks);
+    if (d->out_hooks == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 0; i < n; i++) {
+        if (!tti_wants_grad(outs[i]) || outs[i]->grad_fn == NULL)
+            continue;
+        d->out_hooks[d->n_out_hooks] = tt_tensor_add_hook(outs[i], output_hook, d);
+        if (d->out_hooks[d->n_out_hooks] == NULL)
+            return tt_last_status();
+        d->n_out_hooks++;
+    }
+    return TT_OK;
+}
+
 /* ---- complaining ------------------------------------------------------------------------- */
 
 static void add_indices(const tt_ddp *d, tti_text *text)

@@ -230,6 +230,35 @@ TT_TEST_THREADS(3, ddp, a_gradient_that_nobody_computed_stays)
     nobody_computed(true);
 }
 
+/* The parameter counts on rank 0 only; the input requires a gradient on all. */
+static tt_tensor *lonely_forward(tt_module *m, tt_tensor *x)
+{
+    return tt_test_rank() == 0 ? tt_mul(x, tt_module_param_at(m, 0)) : tt_mul_scalar(x, 2);
+}
+
+static const tt_module_class lonely_class = { .name = "Lonely", .forward = lonely_forward };
+
+TT_TEST_THREADS(3, ddp, a_rank_that_uses_no_parameter_takes_part)
+{
+    tt_module *m = tt_module_new(&lonely_class);
+    tt_tensor *w = tt_ones(TT_SHAPE(1), TT_F32, TT_CPU);
+    tt_ddp *d;
+
+    TT_REQUIRE_OK(tt_module_add_param(m, "w", w));
+    d = wrap(m, &(tt_ddp_options){ .find_unused = true });
+    for (int i = 0; i < 3; i++)
+        TT_SCOPE {
+            tt_tensor *x = tt_require_grad(tt_full(TT_SHAPE(1), 6, TT_F32, TT_CPU));
+
+            tt_module_zero_grad(m);
+            TT_REQUIRE_OK(tt_backward(tt_ddp_forward(d, x)));
+            TT_CHECK_NEAR(tt_item(tt_grad_of(w)), 2, 1e-6);
+            TT_CHECK_EQ(tt_ddp_n_users(d, 0), 1);
+        }
+    tt_ddp_free(d);
+    tt_module_free(m);
+}
+
 /* ---- types --------------------------------------------------------------------------------------- */
 
 static tt_tensor *mixed_forward(tt_module *m, tt_tensor *x)
