@@ -29,7 +29,9 @@ static void all_types(world *w, int rank, void *ctx)
     tti_team_close(team);
 }
 
-static const size_t counts[] = { 0, 1, 2, 1016, 1017, 2032, 2033, 30000, 131072, 131073, 400001 };
+static const size_t counts[] = {
+    0, 1, 2, 1016, 1017, 2032, 2033, 30000, 131072, 131073, FEWER(400001, 140000)
+};
 
 static void all_kinds(world *w, int rank, void *ctx)
 {
@@ -63,7 +65,7 @@ static void random_sequence(world *w, int rank, void *ctx)
 {
     tti_team *team = world_team(w, rank);
     uint64_t state = *(const uint64_t *)ctx;
-    int n = tt_test_failures() == 0 ? 150 : 0;
+    int n = tt_test_failures() == 0 ? FEWER(150, 40) : 0;
 
     for (int i = 0; i < n; i++) {
         deed d = deed_random(&state, world_size(w), 40000);
@@ -90,24 +92,17 @@ static void in_every_way(rank_fn fn, void *ctx, int most)
 
 TT_TEST_LIMIT(coll, reduces_every_type_by_every_operation, 120)
 {
-    in_every_way(all_types, NULL, 5);
+    in_every_way(all_types, NULL, FEWER(5, 3));
 }
-
-/* Instrumented code moves megabytes slowly, and three ranks show what five do. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MOST_RANKS = 3 };
-#else
-enum { MOST_RANKS = 5 };
-#endif
 
 TT_TEST_LIMIT(coll, moves_every_kind_over_every_border, 240)
 {
-    in_every_way(all_kinds, NULL, MOST_RANKS);
+    in_every_way(all_kinds, NULL, FEWER(5, 3));
 }
 
 TT_TEST_LIMIT(coll, keeps_random_sequences_apart, 240)
 {
     uint64_t seed = tt_test_seed();
 
-    in_every_way(random_sequence, &seed, 8);
+    in_every_way(random_sequence, &seed, FEWER(8, 4));
 }

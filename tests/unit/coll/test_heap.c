@@ -63,7 +63,7 @@ static void comes_and_goes(world *w, int rank, void *ctx)
     tti_team *team = world_team(w, rank);
     piece slots[SLOTS] = { { 0 } };
 
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < FEWER(1500, 150); i++) {
         piece *s = &slots[next_random(&state) % SLOTS];
         uint64_t which = next_random(&state) % 40;
 
@@ -99,7 +99,7 @@ static void does_not_grow(world *w, int rank, void *ctx)
     give_back(team, &step[0]);
     before = count_maps();
     most = before;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < FEWER(400, 40); i++) {
         for (int k = 0; k < 3; k++)
             take(team, &step[k], 300000, (unsigned char)(i + k));
         for (int k = 0; k < 3; k++)
@@ -107,7 +107,7 @@ static void does_not_grow(world *w, int rank, void *ctx)
         most = count_maps() > most ? count_maps() : most;
     }
     TT_CHECK_LE(most, before + 2);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < FEWER(20, 3); i++) {
         take(team, &big, 20000000, (unsigned char)i);
         give_back(team, &big);
     }
@@ -208,7 +208,7 @@ static void a_thousand(world *w, int rank, void *ctx)
     int before = count_maps();
 
     (void)ctx;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < FEWER(1000, 100); i++) {
         tti_team *team = world_team(w, rank);
 
         deed_do(team, rank, world_size(w),

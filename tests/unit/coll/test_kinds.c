@@ -182,7 +182,7 @@ TT_TEST_LIMIT(coll_kinds, work_among_sixteen_processes, 120)
 /* Ranks differ in where their buffers are: in the heap or not, on a border of cache lines or not. */
 static void buffers_differ(world *w, int rank, void *ctx)
 {
-    static const size_t counts[] = { 1, 77, 4095, 70001, 300000 };
+    static const size_t counts[] = { 1, 77, 4095, 70001, FEWER(300000, 80000) };
     tti_team *team = world_team(w, rank);
     int size = world_size(w), how = 0;
 
@@ -220,7 +220,7 @@ static void nothing_to_do(world *w, int rank, void *ctx)
     int size = world_size(w);
 
     (void)ctx;
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < FEWER(60, 20); i++) {
         deed d = { .kind = (tti_coll_kind)(i % TTI_COLL_FINGERPRINT),
                    .dtype = TT_F64,
                    .root = i % size,
