@@ -42,13 +42,20 @@ static const char *why(const tti_team *team, int rank)
     return atomic_load_explicit(&team->peers[rank].dead, memory_order_acquire) ? ", it died" : "";
 }
 
+/* Rank 0 looks after all who have not come: it may be waiting for another one than the one that died. */
 static tt_status check(void *ctx)
 {
-    const visit *v = ctx;
+    visit *v = ctx;
+    const tti_team *team = v->team;
+    int waited_for = v->rank, last = team->rank == 0 ? team->size - 1 : 0;
 
     tti_look_for_dead(v->team);
     TT_TRY(tti_check_self(v->team, &v->doing));
-    return why(v->team, v->rank)[0] != '\0' ? TT_ERR_PEER : TT_OK;
+    for (v->rank = waited_for; v->rank <= last; v->rank++)
+        if (why(team, v->rank)[0] != '\0' && (team->rank != 0 || !came(v)))
+            return TT_ERR_PEER;
+    v->rank = waited_for;
+    return TT_OK;
 }
 
 /* PEER: those who cannot come any more. TIMEOUT: those who have not come. */
