@@ -15,8 +15,9 @@
 #include "store/wire.h"
 
 #define SLICE_MS 40
-#define PEEKS 16 /* values looked at per slice */
-#define HEAD 8   /* of a value: version, number of bytes */
+#define PRESENT_MS 2000 /* to get what is there, from a busy server */
+#define PEEKS 16        /* values looked at per slice */
+#define HEAD 8          /* of a value: version, number of bytes */
 #define KEY_SIZE 160
 
 tt_status tti_exit_record(tt_store *root, int global_rank, const char *words)
@@ -129,6 +130,18 @@ static tt_status publish(const tti_meeting *m, const char *step, const void *min
     return st;
 }
 
+/* All values are there, unless a rank that was told a smaller world said that everybody came: do not wait long. */
+static tt_status get_present(const tti_meeting *m, const char *const *keys, tt_blob *blobs)
+{
+    int usual = tt_store_timeout(m->store);
+    tt_status st;
+
+    TT_TRY(tt_store_set_timeout(m->store, m->timeout_ms < PRESENT_MS ? m->timeout_ms : PRESENT_MS));
+    st = tt_store_multi_get(m->store, keys, m->size, blobs);
+    TT_TRY(tt_store_set_timeout(m->store, usual));
+    return st;
+}
+
 static tt_status collect(const tti_meeting *m, const char *step, const void *mine, size_t n,
                          uint8_t *all)
 {
@@ -142,7 +155,7 @@ static tt_status collect(const tti_meeting *m, const char *step, const void *min
             keys[r] = names + (size_t)r * KEY_SIZE;
             value_key(names + (size_t)r * KEY_SIZE, step, r);
         }
-        st = tt_store_multi_get(m->store, keys, m->size, blobs);
+        st = get_present(m, keys, blobs);
         for (int r = 0; r < m->size && st == TT_OK; r++)
             st = take_value(m, r, &blobs[r], mine, n, all + (size_t)r * n);
         for (int r = 0; r < m->size; r++)
@@ -336,7 +349,10 @@ static tt_status exchange(const tti_meeting *m, const char *step, const void *mi
         TT_TRY(tt_store_set(m->store, done, "1", 1));
     else
         TT_TRY(wait_done(m, step, mine, n));
-    return collect(m, step, mine, n, all);
+    tt_status st = collect(m, step, mine, n, all);
+    for (int i = 0, next = 0; st == TT_ERR_TIMEOUT && i < m->size; i += PEEKS)
+        TT_TRY(look_at_some(m, step, mine, n, &next));
+    return st == TT_ERR_TIMEOUT ? fail_late(m, step) : st;
 }
 
 tt_status tti_exchange(const tti_meeting *meeting, const char *step, const void *mine, size_t n,
