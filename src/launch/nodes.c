@@ -137,6 +137,18 @@ static tt_status reach(tti_job *job, tti_nodes *d, int64_t deadline)
     }
 }
 
+/* The launchers disagree. Node 0 has the store, so it stays until the others have seen that, a second at most. */
+static void let_others_see(tti_nodes *d)
+{
+    int64_t n = 0, deadline = tti_deadline(1000);
+    tt_status st = tt_store_add(d->control, KEY(d, "told", -1), 1, &n);
+
+    while (st == TT_OK && d->me == 0 && n < d->n && tti_ms_left(deadline) > 0) {
+        poll(NULL, 0, 5);
+        st = tt_store_add(d->control, KEY(d, "told", -1), 0, &n);
+    }
+}
+
 /* Everybody says how many ranks it starts; all have to agree. */
 static tt_status agree(tti_job *job, tti_nodes *d, int64_t deadline)
 {
@@ -159,10 +171,12 @@ static tt_status agree(tti_job *job, tti_nodes *d, int64_t deadline)
         TT_TRY(tt_store_get(d->control, KEY(d, "node", i), &b));
         (void)!sscanf(b.data, "%d %d %64s", &nodes, &ranks, host);
         tt_blob_free(&b);
-        if (nodes != d->n || ranks != job->n)
+        if (nodes != d->n || ranks != job->n) {
+            let_others_see(d);
             return TT_FAIL(TT_ERR_INVALID,
                            "node %d (%s) has %d nodes of %d ranks, node %d (%s) has %d of %d", i,
                            host, nodes, ranks, d->me, job->host, d->n, job->n);
+        }
     }
     return TT_OK;
 }

@@ -174,6 +174,40 @@ def a_secret_in_the_environment_does_not_break_a_job_of_one_node():
     assert p.returncode == 0, p.stderr
 
 
+@test
+def another_secret_is_refused_and_told():
+    port = free_port()
+    nodes = [node(k, 2, port, [], ["true"], {"TUTTI_JOB_SECRET": f"the secret of node {k}"}) for k in range(2)]
+    try:
+        _, err = nodes[1].communicate(timeout=LIMIT)
+        assert nodes[1].returncode not in (0, None) and "wrong secret" in err, err
+        assert nodes[0].poll() is None # a stranger does not end the job
+        nodes[0].terminate()
+        _, err = nodes[0].communicate(timeout=LIMIT)
+        assert nodes[0].returncode == 143 and "waiting for node 1" in err, (nodes[0].returncode, err)
+    finally:
+        for p in nodes:
+            if p.poll() is None:
+                p.kill()
+                p.communicate()
+
+
+@test
+def launchers_that_disagree_are_both_told():
+    port, env = free_port(), {"TUTTI_JOB_SECRET": "s" * 20}
+    nodes = [node(k, 2, port, ["-n", 2 + k], ["true"], env) for k in range(2)]
+    try:
+        ends = [p.communicate(timeout=LIMIT) for p in nodes]
+    finally:
+        for p in nodes:
+            if p.poll() is None:
+                p.kill()
+                p.communicate()
+    assert [p.returncode for p in nodes] == [2, 2], ends
+    assert re.search(r"node 1 .* has 2 nodes of 3 ranks, node 0 .* has 2 of 2", ends[0][1]), ends
+    assert re.search(r"node 0 .* has 2 nodes of 2 ranks, node 1 .* has 2 of 3", ends[1][1]), ends
+
+
 # ---- no room in /dev/shm --------------------------------------------------------------------------------
 
 def in_tiny_shm(*words):
