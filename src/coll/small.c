@@ -103,8 +103,14 @@ static void get_all(tti_team *team, const tti_coll *c)
     for (int r = 0; r < team->size; r++)
         if (r != team->rank)
             copy(c->outs[r].data, data_of(team, r) + offset, c->outs[r].bytes);
-        else
-            copy(c->outs[r].data, c->ins != NULL ? c->ins[r].data : c->in.data, c->outs[r].bytes);
+}
+
+/* What a rank has for itself: done while the others' messages are on their way. */
+static void keep_own(const tti_team *team, const tti_coll *c)
+{
+    const tti_span *to = &c->outs[team->rank];
+
+    copy(to->data, c->ins != NULL ? c->ins[team->rank].data : c->in.data, to->bytes);
 }
 
 tt_status tti_run_small(tti_team *team, const tti_coll *c)
@@ -117,6 +123,9 @@ tt_status tti_run_small(tti_team *team, const tti_coll *c)
         return get_from_root(team, c);
     if (rooted && team->rank != c->root)
         return TT_OK;
+    if (c->kind == TTI_COLL_GATHER || c->kind == TTI_COLL_ALL_GATHER ||
+        c->kind == TTI_COLL_ALL_TO_ALL)
+        keep_own(team, c);
     TT_TRY(tti_await_arrivals(team));
     if (c->kind == TTI_COLL_ALL_REDUCE || c->kind == TTI_COLL_REDUCE)
         reduce(team, c, c->in.data, 0, &c->out);
