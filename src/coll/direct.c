@@ -25,7 +25,7 @@ static bool by_kernel(tti_coll_kind kind, size_t largest)
     case TTI_COLL_SCATTER:
         return largest > ((size_t)8 << 10);
     case TTI_COLL_BROADCAST: /* the root is idle meanwhile: from some size on, staging uses both */
-        return largest > ((size_t)16 << 10) && largest <= ((size_t)1 << 20);
+        return largest > ((size_t)16 << 10) && largest <= ((size_t)512 << 10);
     case TTI_COLL_ALL_REDUCE: /* below, finding the pages of small ones costs more than copying twice */
         return largest >= ((size_t)3 << 20);
     default:
