@@ -170,9 +170,11 @@ static tti_rank_state state_of(void *ctx, int rank, bool ask)
 
 static void wake_peer(void *ctx, int rank)
 {
-    tti_team *team = ctx;
+    tti_bell *bell = &((tti_team *)ctx)->peers[rank].block->bell;
 
-    tti_bell_ring(&team->peers[rank].block->bell);
+    /* Rung after the bell of messages, whose fence stands for both. */
+    if (tt_unlikely(atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0))
+        tti_bell_wake(bell);
 }
 
 static tt_status open_box(tti_team *team, const tti_team_args *args)

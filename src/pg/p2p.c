@@ -125,6 +125,18 @@ static tt_status start(message *m)
                                   &m->p2p);
 }
 
+/* Gives the operation up; a failure keeps its words. */
+static void drop(message *m, tt_status st)
+{
+    tti_error_copy cause;
+
+    if (st != TT_OK)
+        tti_error_save(&cause);
+    m->pg->ops->p2p->free(m->p2p);
+    if (st != TT_OK)
+        tti_error_restore(&cause);
+}
+
 /* After the end of a message, however it went: everything but its tensor is given up. */
 static tt_status finish(message *m, tt_status st, int *source_p)
 {
@@ -141,12 +153,10 @@ static tt_status finish(message *m, tt_status st, int *source_p)
     }
     if (st == TT_ERR_TIMEOUT || st == TT_ERR_PEER)
         tti_recorder_dump(pg->recorder, tt_status_name(st), tt_last_error());
-    tti_error_copy cause;
-    tti_error_save(&cause);
     if (m->p2p != NULL)
-        pg->ops->p2p->free(m->p2p);
-    tti_error_restore(&cause);
-    tti_prof_op_end(m->mark, st != TT_OK);
+        drop(m, st);
+    if (m->mark != NULL)
+        tti_prof_op_end(m->mark, st != TT_OK);
     tti_mfree(m->host);
     *source_p = m->send ? -1 : source;
     return st;
@@ -157,7 +167,7 @@ static tt_status run(message *m, int *source_p)
     int source;
     tt_status st = start(m);
 
-    if (st == TT_OK && m->p2p != NULL)
+    if (st == TT_OK && m->p2p != NULL && !m->pg->ops->p2p->done(m->p2p))
         st = m->pg->ops->p2p->wait(m->p2p, tti_deadline(m->timeout_ms));
     st = finish(m, st, &source);
     if (st == TT_OK && source_p != NULL)
@@ -182,10 +192,7 @@ static void complete(tt_work *w, tt_status st)
     w->source = source;
     w->call = NULL;
     tt_tensor_free(m->t);
-    tti_error_copy cause;
-    tti_error_save(&cause);
     tti_mfree(m);
-    tti_error_restore(&cause);
     tti_work_complete(w, st);
 }
 
