@@ -58,19 +58,18 @@ struct tti_team {
     tti_reduce_fn reduce;
     tt_status broken; /* of the first failure */
     char broken_text[1024];
-    const void **inputs; /* size: scratch of reductions */
-    void **outputs;      /* size: the same */
-    double *factors;     /* size: of PREMUL_SUM */
-    uint64_t *sizes;     /* 2 * size * size: of uneven operations */
-    char *scratch;       /* L2-sized buffer for CMA; made at first use */
-    uint64_t mon_n;      /* monitored barriers begun */
+    const void **inputs;   /* size: scratch of reductions */
+    void **outputs;        /* size: the same */
+    double *factors;       /* size: of PREMUL_SUM */
+    uint64_t *sizes;       /* 2 * size * size: of uneven operations */
+    char *scratch;         /* L2-sized buffer for CMA; made at first use */
+    uint64_t mon_n;        /* monitored barriers begun */
+    struct tti_heap *heap; /* memory of the peers' tti_team_alloc that is mapped here */
 
     /* Any thread. */
     atomic_int aborted;
     pthread_mutex_t mu_standing; /* my block's state and reason */
-    pthread_mutex_t mu_heap;
-    struct tti_heap *heap; /* mu_heap: memory of tti_team_alloc */
-    tti_p2p_box *box;      /* guards itself */
+    tti_p2p_box *box;            /* guards itself */
 };
 
 static inline tti_slot *tti_slot_of(const tti_team *team, int rank, uint64_t n)

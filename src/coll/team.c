@@ -285,7 +285,6 @@ tt_status tti_team_open(const tti_team_args *args, tti_team **team_p)
 
     if (team == NULL)
         return TT_ERR_NOMEM;
-    pthread_mutex_init(&team->mu_heap, NULL);
     pthread_mutex_init(&team->mu_standing, NULL);
     st = make(args, team);
     if (st == TT_OK)
@@ -324,7 +323,6 @@ void tti_team_close(tti_team *team)
     tti_mfree(team->members);
     tti_mfree(team->group);
     pthread_mutex_destroy(&team->mu_standing);
-    pthread_mutex_destroy(&team->mu_heap);
     tti_mfree(team);
 }
 

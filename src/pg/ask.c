@@ -217,11 +217,15 @@ void tt_pg_free_bytes(tt_pg *pg, void *p)
         free(p);
 }
 
-/* The tensor's memory keeps the group. */
+/* The group may have ended: only its backend's row is needed. */
 static void release(void *ctx, void *data)
 {
-    tt_pg_free_bytes(ctx, data);
-    tt_pg_free(ctx);
+    const tti_backend_ops *ops = ctx;
+
+    if (ops != NULL && ops->alloc != NULL)
+        ops->free_bytes(NULL, data);
+    else
+        free(data);
 }
 
 tt_tensor *tt_pg_alloc(tt_pg *pg, tt_shape shape, tt_dtype dtype)
@@ -236,8 +240,8 @@ tt_tensor *tt_pg_alloc(tt_pg *pg, tt_shape shape, tt_dtype dtype)
     void *p = tt_pg_alloc_bytes(pg, (size_t)numel * tt_dtype_size(dtype));
     if (p == NULL)
         return NULL;
-    tt_tensor *t = tt_wrap(p, shape, NULL, dtype, release, tt_pg_retain(pg));
+    tt_tensor *t = tt_wrap(p, shape, NULL, dtype, release, (void *)pg->ops);
     if (t == NULL)
-        release(pg, p);
+        release((void *)pg->ops, p);
     return t;
 }

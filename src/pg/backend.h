@@ -36,7 +36,7 @@ typedef struct tti_backend_ops {
 
     const tti_p2p_ops *p2p; /* NULL: messages are done as soon as they start, and nothing arrives */
 
-    /* Optional: NULL means plain memory. */
+    /* Optional: NULL means plain memory. Memory may be freed after the group has ended: `b` is then NULL. */
     void *(*alloc)(tti_backend *b, size_t bytes);
     void (*free_bytes)(tti_backend *b, void *p);
 } tti_backend_ops;
