@@ -5,7 +5,7 @@ prefix  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
-.PHONY: all help setup demo test check format asan tsan fuzz bench bench-train bench-collectives parity
+.PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-collectives parity
 .PHONY: install clean
 .DEFAULT_GOAL := all
 
@@ -39,6 +39,13 @@ tsan: build-tsan ## the tests under the thread sanitizer
 fuzz: ## build the fuzz targets with clang (build/fuzz/fuzz)
 	@scripts/setup fuzz
 	@scripts/build fuzz $(JOBS)
+
+fuzz-run: fuzz ## run each fuzz target for a short while (FUZZ_SECONDS=10)
+	@scripts/fuzz $(or $(FUZZ_SECONDS),10)
+
+model: ## check the models of the shared-memory protocol (spin)
+	@scripts/setup model
+	@scripts/model
 
 check: dev ## formatting, layers, sizes, headers, symbols, words
 	@scripts/setup check
