@@ -110,10 +110,21 @@ const char *tt_backend_name(int index)
 
 /* ---- checks --------------------------------------------------------------------------------------- */
 
+/* Often the call that should have given the group failed, and its words say more. */
+static tt_status no_group(const char *op)
+{
+    tti_error_copy before;
+
+    tti_error_save(&before);
+    if (before.status == TT_OK)
+        return TT_FAIL(TT_ERR_INVALID, "%s: no group", op);
+    return TT_FAIL(TT_ERR_INVALID, "%s: no group; the error before this one: %s", op, before.text);
+}
+
 tt_status tti_pg_check(const tt_pg *pg, const char *op)
 {
     if (__builtin_expect(pg == NULL, 0))
-        return TT_FAIL(TT_ERR_INVALID, "%s: no group", op);
+        return no_group(op);
     if (__builtin_expect(pg->fork_id != atomic_load_explicit(&tti_fork_id, memory_order_relaxed),
                          0))
         return TT_FAIL(TT_ERR_INVALID,

@@ -482,3 +482,11 @@ TT_TEST_THREADS(3, pg_group, scatters_the_sums_of_pairs_of_tensors)
     }
     tt_pg_free(pg);
 }
+
+TT_TEST(pg_group, a_missing_default_group_is_said)
+{
+    tt_clear_error();
+    TT_CHECK_ERR_SAYS(tt_pg_barrier(NULL, NULL, NULL), TT_ERR_INVALID, "barrier: no group");
+    tt_clear_error();
+    TT_CHECK_ERR_SAYS(tt_pg_barrier(tt_pg_default(), NULL, NULL), TT_ERR_INVALID, "tt_pg_init");
+}
