@@ -246,6 +246,7 @@ static bool run_trial(const trial *t, double *worst_p)
     strike(t, pids[t->victim]);
     if (t->how != STOP) {
         waitpid(pids[t->victim], NULL, 0);
+        struck = now_s(); /* a sanitizer takes its time to end */
         note_exit(t, "ended by the test");
     }
     for (int i = 0; i < W - 1; i++) {
