@@ -107,7 +107,7 @@ static inline uint64_t put(tti_recorder *r, const tti_record *rec, uint64_t tick
     uint64_t now = tti_ticks();
     tti_slot *s = slot_of(r, ticket);
 
-    atomic_store_explicit(&s->tag, 0, RELAXED);
+    atomic_store_explicit(&s->tag, TTI_SLOT_FILLING, RELAXED);
     atomic_store_explicit(&s->started, starts ? now : 0, RELEASE);
     atomic_store_explicit(&s->ended, 0, RELEASE);
     atomic_store_explicit(&s->seq, rec->seq, RELEASE);
@@ -126,14 +126,25 @@ static inline uint64_t put(tti_recorder *r, const tti_record *rec, uint64_t tick
     return ticket;
 }
 
+/* A writer that was held up while the ring went round once still fills its slot: the later one is left out. */
+static inline uint64_t put_shared(tti_recorder *r, const tti_record *rec, bool starts)
+{
+    uint64_t ticket = atomic_fetch_add_explicit(&r->next, 1, RELAXED);
+
+    if (tt_unlikely(atomic_exchange_explicit(&slot_of(r, ticket)->tag, TTI_SLOT_FILLING, ACQUIRE) ==
+                    TTI_SLOT_FILLING))
+        return ticket;
+    return put(r, rec, ticket, starts);
+}
+
 uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec)
 {
-    return put(r, rec, atomic_fetch_add_explicit(&r->next, 1, RELAXED), false);
+    return put_shared(r, rec, false);
 }
 
 uint64_t tti_recorder_begun(tti_recorder *r, const tti_record *rec)
 {
-    return put(r, rec, atomic_fetch_add_explicit(&r->next, 1, RELAXED), true);
+    return put_shared(r, rec, true);
 }
 
 uint64_t tti_recorder_begun_alone(tti_recorder *r, const tti_record *rec)

@@ -10,8 +10,10 @@
 #include "pg/ticks.h"
 
 /* One operation. All are atomics, because a dump may look while they change; `tag` says whether what was read
- * belongs together: it is the ticket + 1 while the slot holds that operation, 0 while it is filled. Stores
+ * belongs together: it is the ticket + 1 while the slot holds that operation, TTI_SLOT_FILLING while it is filled. Stores
  * release and loads acquire, which keeps them after and before those of the tag. */
+#define TTI_SLOT_FILLING UINT64_MAX
+
 typedef struct tti_slot {
     atomic_ullong tag;
     atomic_ullong issued, started, ended; /* ticks; 0: not yet */
