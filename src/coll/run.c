@@ -170,7 +170,7 @@ static uint64_t mix(uint64_t h, uint64_t x)
 }
 
 /* The size that is the same on every rank, and a hash of what else is. */
-static void measure(const tti_team *team, const tti_coll *c, tti_call *call)
+static void measure(const tti_team *team, const tti_coll *c, tti_announced *call)
 {
     uint64_t words = 0;
 
@@ -208,16 +208,16 @@ static void measure(const tti_team *team, const tti_coll *c, tti_call *call)
 /* Describes the call where peers can read it, and makes the word that announces it. */
 static void describe(tti_team *team, const tti_coll *c)
 {
-    tti_call *call = &team->mine->call[team->n & (team->layout.n_slots - 1)];
+    tti_announced *call = &team->mine->call[team->n & (team->layout.n_slots - 1)];
     uint64_t h;
 
-    *call = (tti_call){ .n = team->n,
-                        .seq = c->seq,
-                        .kind = (int32_t)c->kind,
-                        .dtype = (int32_t)c->dtype,
-                        .op = (int32_t)c->op,
-                        .root = c->root,
-                        .uneven = c->uneven };
+    *call = (tti_announced){ .n = team->n,
+                             .seq = c->seq,
+                             .kind = (int32_t)c->kind,
+                             .dtype = (int32_t)c->dtype,
+                             .op = (int32_t)c->op,
+                             .root = c->root,
+                             .uneven = c->uneven };
     measure(team, c, call);
     h = mix(call->bytes, (uint64_t)(uint32_t)call->words);
     h = mix(h, (uint64_t)c->kind | (uint64_t)c->dtype << 8 | (uint64_t)c->op << 16 |

@@ -32,14 +32,14 @@ typedef enum tti_standing {
 } tti_standing;
 
 /* What a rank called, so that others can say how it differs from what they called. */
-typedef struct tti_call {
+typedef struct tti_announced {
     uint64_t n; /* the team's own count of operations */
     uint64_t seq;
     uint64_t bytes; /* of the part that has to have the same size everywhere */
     int32_t kind, dtype, op, root;
     int32_t uneven;
     int32_t words; /* a hash of the 64 bytes of a fingerprint, or of the list of sizes */
-} tti_call;
+} tti_announced;
 
 /* Where a buffer is, for peers that use it in place. */
 typedef struct tti_place {
@@ -51,8 +51,8 @@ typedef struct tti_place {
 
 typedef struct tti_block {
     tti_bell bell;
-    alignas(TTI_LINE) _Atomic uint64_t phase;   /* steps done, ever increasing */
-    alignas(TTI_LINE) tti_call call[TTI_SLOTS]; /* of operation n: call[n % n_slots] */
+    alignas(TTI_LINE) _Atomic uint64_t phase;        /* steps done, ever increasing */
+    alignas(TTI_LINE) tti_announced call[TTI_SLOTS]; /* of operation n: call[n % n_slots] */
 
     /* Monitored barrier: see monitored.c. */
     alignas(TTI_LINE) _Atomic uint64_t mon_here;

@@ -182,7 +182,7 @@ tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing)
 
 /* ---- ranks that called different things --------------------------------------------------- */
 
-static void describe(const tti_call *c, char *text, size_t room)
+static void describe(const tti_announced *c, char *text, size_t room)
 {
     bool reduces = c->kind == TTI_COLL_ALL_REDUCE || c->kind == TTI_COLL_REDUCE ||
                    c->kind == TTI_COLL_REDUCE_SCATTER;
@@ -198,7 +198,7 @@ tt_status tti_mismatch(tti_team *team, int rank, uint64_t n)
 {
     size_t at = n & (team->layout.n_slots - 1);
     int other = team->rank;
-    tti_call a, b;
+    tti_announced a, b;
     char ours[160], theirs[160];
 
     /* Everybody should blame the same rank: name the first that differs from the first rank that came. */

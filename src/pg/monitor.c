@@ -83,7 +83,7 @@ static tti_recorder **snapshot(tti_recorder **few, int *n_p)
 
 /* ---- operations that take long ---------------------------------------------------------- */
 
-static void warn(const tti_recorder *r, const tti_slot_copy *c, int64_t ns, int timeout_ms)
+static void warn(const tti_recorder *r, const tti_recorded_copy *c, int64_t ns, int timeout_ms)
 {
     tti_log(TT_LOG_WARN,
             "pg: group %s rank %d: %s %llu has been running for %.1f s; its time-out is %.1f s",
@@ -97,7 +97,7 @@ static void look_at(tti_recorder *r, const tti_ticks_scale *scale)
     uint64_t end = atomic_load_explicit(&r->next, memory_order_acquire);
     uint64_t first = end > TTI_RECORDER_SIZE ? end - TTI_RECORDER_SIZE : 0;
     bool all_ended = true;
-    tti_slot_copy c = { .ticket = UINT64_MAX };
+    tti_recorded_copy c = { .ticket = UINT64_MAX };
 
     if (first < r->looked_at)
         first = r->looked_at;

@@ -90,7 +90,7 @@ static uint64_t pack(const tti_record *rec)
            (uint64_t)(uint32_t)rec->peer << 32;
 }
 
-static inline tti_slot *slot_of(tti_recorder *r, uint64_t ticket)
+static inline tti_recorded *slot_of(tti_recorder *r, uint64_t ticket)
 {
     return &r->slots[ticket % TTI_RECORDER_SIZE];
 }
@@ -105,9 +105,9 @@ static inline void raise_to(atomic_ullong *at, uint64_t value)
 static inline uint64_t put(tti_recorder *r, const tti_record *rec, uint64_t ticket, bool starts)
 {
     uint64_t now = tti_ticks();
-    tti_slot *s = slot_of(r, ticket);
+    tti_recorded *s = slot_of(r, ticket);
 
-    atomic_store_explicit(&s->tag, TTI_SLOT_FILLING, RELAXED);
+    atomic_store_explicit(&s->tag, TTI_RECORDED_FILLING, RELAXED);
     atomic_store_explicit(&s->started, starts ? now : 0, RELEASE);
     atomic_store_explicit(&s->ended, 0, RELEASE);
     atomic_store_explicit(&s->seq, rec->seq, RELEASE);
@@ -131,8 +131,8 @@ static inline uint64_t put_shared(tti_recorder *r, const tti_record *rec, bool s
 {
     uint64_t ticket = atomic_fetch_add_explicit(&r->next, 1, RELAXED);
 
-    if (tt_unlikely(atomic_exchange_explicit(&slot_of(r, ticket)->tag, TTI_SLOT_FILLING, ACQUIRE) ==
-                    TTI_SLOT_FILLING))
+    if (tt_unlikely(atomic_exchange_explicit(&slot_of(r, ticket)->tag, TTI_RECORDED_FILLING,
+                                             ACQUIRE) == TTI_RECORDED_FILLING))
         return ticket;
     return put(r, rec, ticket, starts);
 }
@@ -157,7 +157,7 @@ uint64_t tti_recorder_begun_alone(tti_recorder *r, const tti_record *rec)
 
 void tti_recorder_started(tti_recorder *r, uint64_t ticket)
 {
-    tti_slot *s = slot_of(r, ticket);
+    tti_recorded *s = slot_of(r, ticket);
     int kind;
 
     if (tt_unlikely(atomic_load_explicit(&s->tag, ACQUIRE) != ticket + 1))
@@ -169,7 +169,7 @@ void tti_recorder_started(tti_recorder *r, uint64_t ticket)
 
 void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st)
 {
-    tti_slot *s = slot_of(r, ticket);
+    tti_recorded *s = slot_of(r, ticket);
     int kind;
 
     if (tt_unlikely(atomic_load_explicit(&s->tag, ACQUIRE) != ticket + 1))
@@ -183,9 +183,9 @@ void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st)
 
 /* ---- reading --------------------------------------------------------------------------- */
 
-bool tti_recorder_read(tti_recorder *r, uint64_t ticket, tti_slot_copy *copy)
+bool tti_recorder_read(tti_recorder *r, uint64_t ticket, tti_recorded_copy *copy)
 {
-    tti_slot *s = slot_of(r, ticket);
+    tti_recorded *s = slot_of(r, ticket);
     tti_record *rec = &copy->rec;
     uint64_t packed;
 

@@ -36,14 +36,14 @@ static void put_site(tti_json *j, const void *site)
     tti_json_text(j, "site", text);
 }
 
-static const char *state_of(const tti_slot_copy *c)
+static const char *state_of(const tti_recorded_copy *c)
 {
     if (c->ended != 0)
         return c->status == TT_OK ? "completed" : "failed";
     return c->started != 0 ? "started" : "issued";
 }
 
-static void put_times(tti_json *j, const tti_slot_copy *c, const tti_ticks_scale *scale)
+static void put_times(tti_json *j, const tti_recorded_copy *c, const tti_ticks_scale *scale)
 {
     int64_t issued = tti_ticks_ns(scale, c->issued);
     int64_t started = c->started != 0 ? tti_ticks_ns(scale, c->started) : 0;
@@ -59,7 +59,7 @@ static void put_times(tti_json *j, const tti_slot_copy *c, const tti_ticks_scale
     }
 }
 
-static void put_entry(tti_json *j, const tti_slot_copy *c, const tti_ticks_scale *scale)
+static void put_entry(tti_json *j, const tti_recorded_copy *c, const tti_ticks_scale *scale)
 {
     const tti_record *rec = &c->rec;
 
@@ -89,7 +89,7 @@ static void put_entries(tti_json *j, tti_recorder *r, const tti_ticks_scale *sca
 {
     uint64_t end = atomic_load_explicit(&r->next, memory_order_acquire);
     uint64_t first = end > TTI_RECORDER_SIZE ? end - TTI_RECORDER_SIZE : 0;
-    tti_slot_copy c;
+    tti_recorded_copy c;
 
     tti_json_uint(j, "n_recorded", end);
     tti_json_begin(j, "entries", '[');

@@ -10,11 +10,11 @@
 #include "pg/ticks.h"
 
 /* One operation. All are atomics, because a dump may look while they change; `tag` says whether what was read
- * belongs together: it is the ticket + 1 while the slot holds that operation, TTI_SLOT_FILLING while it is filled. Stores
+ * belongs together: it is the ticket + 1 while the slot holds that operation, TTI_RECORDED_FILLING while it is filled. Stores
  * release and loads acquire, which keeps them after and before those of the tag. */
-#define TTI_SLOT_FILLING UINT64_MAX
+#define TTI_RECORDED_FILLING UINT64_MAX
 
-typedef struct tti_slot {
+typedef struct tti_recorded {
     atomic_ullong tag;
     atomic_ullong issued, started, ended; /* ticks; 0: not yet */
     atomic_ullong seq;
@@ -23,14 +23,14 @@ typedef struct tti_slot {
     atomic_ullong packed; /* dtype, n_dims, flags, peer */
     atomic_int status;
     atomic_llong dims[TT_MAX_DIMS];
-} tti_slot;
+} tti_recorded;
 
 /* The same, read. */
-typedef struct tti_slot_copy {
+typedef struct tti_recorded_copy {
     uint64_t ticket, issued, started, ended;
     tt_status status;
     tti_record rec;
-} tti_slot_copy;
+} tti_recorded_copy;
 
 #define TTI_CAUSES 8
 
@@ -44,7 +44,7 @@ struct tti_recorder {
     atomic_ullong next; /* ticket */
     /* Largest sequence numbers: collectives, messages. */
     atomic_ullong last_issued[2], last_started[2], last_ended[2];
-    tti_slot *slots; /* TTI_RECORDER_SIZE */
+    tti_recorded *slots; /* TTI_RECORDER_SIZE */
 
     /* Fixed. */
     char *group, *desc, *backend;
@@ -64,7 +64,7 @@ struct tti_recorder {
 };
 
 /* False when there is no such operation any more. */
-bool tti_recorder_read(tti_recorder *r, uint64_t ticket, tti_slot_copy *copy);
+bool tti_recorder_read(tti_recorder *r, uint64_t ticket, tti_recorded_copy *copy);
 /* As tti_recorder_dump; `again`: also when there was a dump with this cause. */
 void tti_recorder_write(tti_recorder *r, const char *cause, const char *words, bool again);
 void tti_recorder_unref(tti_recorder *r);
