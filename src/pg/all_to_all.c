@@ -27,10 +27,7 @@ tt_status tt_pg_all_to_all(tt_pg *pg, tt_tensor *const *outs, tt_tensor *const *
         st = tti_call_list_in(c, ins[i]);
     for (int i = 0; i < n && st == TT_OK; i++)
         st = tti_call_list_out(c, outs[i]);
-    if (st == TT_OK)
-        return tti_call_submit(c, work_p);
-    tti_call_drop(c);
-    return st;
+    return tti_call_finish(c, st, work_p);
 }
 
 /* Bytes of each rank's rows of `t`, cut by `splits` (NULL: equal parts) of its first dimension. */
@@ -88,9 +85,5 @@ tt_status tt_pg_all_to_all_single(tt_pg *pg, tt_tensor *out, tt_tensor *in,
     }
     if (sizes != few)
         tti_mfree(sizes);
-    if (c != NULL && st == TT_OK)
-        return tti_call_submit(c, work_p);
-    if (c != NULL)
-        tti_call_drop(c);
-    return st;
+    return c != NULL ? tti_call_finish(c, st, work_p) : st;
 }

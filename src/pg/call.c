@@ -13,8 +13,6 @@
 tti_call *tti_call_open(tti_call *stack, tt_pg *pg, const char *op, const tt_coll_options *opt,
                         tt_work **work_p, const void *site)
 {
-    if (tti_pg_check(pg, op) != TT_OK)
-        return NULL;
     if (opt != NULL && opt->timeout_ms < 0)
         return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected a time-out of 0 ms or more, got %d", op,
                             opt->timeout_ms);
@@ -392,6 +390,14 @@ tt_status tti_call_submit(tti_call *c, tt_work **work_p)
     if (atomic_load_explicit(&c->pg->n_pending, memory_order_acquire) != 0 && !tti_on_engine(c->pg))
         return wait_turn(c);
     tt_status st = tti_call_run(c);
+    tti_call_drop(c);
+    return st;
+}
+
+tt_status tti_call_finish(tti_call *c, tt_status st, tt_work **work_p)
+{
+    if (st == TT_OK)
+        return tti_call_submit(c, work_p);
     tti_call_drop(c);
     return st;
 }

@@ -52,7 +52,7 @@ struct tti_call {
     tti_call *next; /* in a coalescing scope */
 };
 
-/* Begins a call: checks the group and the options. Gives `stack` if the caller will wait, else a call on the
+/* Begins a call on a group that tti_pg_check accepted; checks the options. Gives `stack` if the caller will wait, else a call on the
  * heap; NULL with an error. */
 tti_call *tti_call_open(tti_call *stack, tt_pg *pg, const char *op, const tt_coll_options *opt,
                         tt_work **work_p, const void *site);
@@ -60,6 +60,8 @@ tti_call *tti_call_open(tti_call *stack, tt_pg *pg, const char *op, const tt_col
 void tti_call_drop(tti_call *c);
 /* Runs or queues it, and drops it in the end. */
 tt_status tti_call_submit(tti_call *c, tt_work **work_p);
+/* The last word of every public call: submits it, or drops it if building it failed with `st`. */
+tt_status tti_call_finish(tti_call *c, tt_status st, tt_work **work_p);
 /* What the engine does. */
 tt_status tti_call_run(tti_call *c);
 

@@ -5,13 +5,6 @@
 
 #define SITE __builtin_return_address(0)
 
-/* Ends a call that failed while it was built. */
-static tt_status give_up(tti_call *c, tt_status st)
-{
-    tti_call_drop(c);
-    return st;
-}
-
 tt_status tt_pg_broadcast(tt_pg *pg, tt_tensor *t, int root, const tt_coll_options *opt,
                           tt_work **work_p)
 {
@@ -29,7 +22,7 @@ tt_status tt_pg_broadcast(tt_pg *pg, tt_tensor *t, int root, const tt_coll_optio
     p->c.dtype = (tt_dtype)t->dtype;
     p->c.root = c->peer = root;
     tt_status st = tti_call_arg(c, t, true, true, &p->c.out);
-    return st == TT_OK ? tti_call_submit(c, work_p) : give_up(c, st);
+    return tti_call_finish(c, st, work_p);
 }
 
 tt_status tt_pg_all_reduce(tt_pg *pg, tt_tensor *t, const tt_coll_options *opt, tt_work **work_p)
@@ -49,7 +42,7 @@ tt_status tt_pg_all_reduce(tt_pg *pg, tt_tensor *t, const tt_coll_options *opt, 
     p->c.dtype = (tt_dtype)t->dtype;
     tt_status st = tti_call_arg(c, t, true, true, &p->c.out);
     p->c.in = p->c.out;
-    return st == TT_OK ? tti_call_submit(c, work_p) : give_up(c, st);
+    return tti_call_finish(c, st, work_p);
 }
 
 tt_status tt_pg_all_reduce_to(tt_pg *pg, tt_tensor *in, tt_tensor *out, const tt_coll_options *opt,
@@ -74,7 +67,7 @@ tt_status tt_pg_all_reduce_to(tt_pg *pg, tt_tensor *in, tt_tensor *out, const tt
     tt_status st = tti_call_arg(c, in, true, false, &p->c.in);
     if (st == TT_OK)
         st = tti_call_arg(c, out, false, true, &p->c.out);
-    return st == TT_OK ? tti_call_submit(c, work_p) : give_up(c, st);
+    return tti_call_finish(c, st, work_p);
 }
 
 tt_status tt_pg_reduce(tt_pg *pg, tt_tensor *t, int root, const tt_coll_options *opt,
@@ -97,7 +90,7 @@ tt_status tt_pg_reduce(tt_pg *pg, tt_tensor *t, int root, const tt_coll_options 
     tt_status st = tti_call_arg(c, t, true, pg->rank == root, &p->c.in);
     if (pg->rank == root)
         p->c.out = p->c.in;
-    return st == TT_OK ? tti_call_submit(c, work_p) : give_up(c, st);
+    return tti_call_finish(c, st, work_p);
 }
 
 tt_status tt_pg_barrier(tt_pg *pg, const tt_coll_options *opt, tt_work **work_p)
@@ -159,10 +152,10 @@ tt_status tt_pg_all_reduce_coalesced(tt_pg *pg, tt_tensor *const *ts, int n,
     for (int i = 0; i < n && st == TT_OK; i++) {
         tti_part *p = tti_call_part(c, TTI_COLL_ALL_REDUCE, opt);
         if (p == NULL)
-            return give_up(c, TT_ERR_NOMEM);
+            return tti_call_finish(c, TT_ERR_NOMEM, work_p);
         p->c.dtype = (tt_dtype)ts[i]->dtype;
         st = tti_call_arg(c, ts[i], true, true, &p->c.out);
         p->c.in = p->c.out;
     }
-    return st == TT_OK ? tti_call_submit(c, work_p) : give_up(c, st);
+    return tti_call_finish(c, st, work_p);
 }

@@ -5,14 +5,6 @@
 
 #define SITE __builtin_return_address(0)
 
-static tt_status end(tti_call *c, tt_status st, tt_work **work_p)
-{
-    if (st == TT_OK)
-        return tti_call_submit(c, work_p);
-    tti_call_drop(c);
-    return st;
-}
-
 /* All tensors of the list have as many elements as the first and as `t`. */
 static bool all_equal(tt_tensor *const *ts, int n, const tt_tensor *t)
 {
@@ -50,7 +42,7 @@ tt_status tt_pg_all_gather(tt_pg *pg, tt_tensor *in, tt_tensor *const *outs, int
     tt_status st = tti_call_arg(c, in, true, false, &p->c.in);
     for (int i = 0; i < n_outs && st == TT_OK; i++)
         st = tti_call_list_out(c, outs[i]);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
 }
 
 /* `whole` as size equal pieces of the newest part. */
@@ -98,7 +90,7 @@ tt_status tt_pg_all_gather_into(tt_pg *pg, tt_tensor *in, tt_tensor *out,
     TT_TRY(check_into(pg, in, out, op));
     if ((c = tti_call_open(&stack, pg, op, opt, work_p, SITE)) == NULL)
         return tt_last_status();
-    return end(c, add_into(c, in, out), work_p);
+    return tti_call_finish(c, add_into(c, in, out), work_p);
 }
 
 tt_status tt_pg_all_gather_into_coalesced(tt_pg *pg, tt_tensor *const *ins, tt_tensor *const *outs,
@@ -118,7 +110,7 @@ tt_status tt_pg_all_gather_into_coalesced(tt_pg *pg, tt_tensor *const *ins, tt_t
         return tt_last_status();
     for (int i = 0; i < n && st == TT_OK; i++)
         st = add_into(c, ins[i], outs[i]);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
 }
 
 /* One part per tensor: outs[i * n + k] gets rank i's ins[k]. */
@@ -157,7 +149,20 @@ tt_status tt_pg_all_gather_coalesced(tt_pg *pg, tt_tensor *const *ins, int n,
         return tt_last_status();
     for (int k = 0; k < n && st == TT_OK; k++)
         st = add_gathered(c, ins[k], outs, n, k);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
+}
+
+/* Of gather and scatter: the root has one tensor per rank, the others none; `one` is this rank's own. */
+static tt_status check_rooted(tt_pg *pg, const tt_tensor *one, tt_tensor *const *list, int n,
+                              int root, const char *op, const char *what)
+{
+    if (pg->rank != root)
+        return n == 0 ? TT_OK
+                      : TT_FAIL(TT_ERR_INVALID, "%s: only the root, rank %d, has %s; got %d", op,
+                                root, what, n);
+    TT_TRY(tti_check_list(list, n, pg->size, false, op, what));
+    TT_TRY(tti_check_dtypes(one, list[0], op));
+    return check_numel(list[root], one->numel, op, "a tensor for this rank");
 }
 
 tt_status tt_pg_gather(tt_pg *pg, tt_tensor *in, tt_tensor *const *outs, int n_outs, int root,
@@ -171,15 +176,7 @@ tt_status tt_pg_gather(tt_pg *pg, tt_tensor *in, tt_tensor *const *outs, int n_o
     TT_TRY(tti_check_tensor(in, op, "the input"));
     if ((root = tti_pg_root(pg, root, opt, op, "root")) < 0)
         return TT_ERR_INVALID;
-    bool mine = pg->rank == root;
-    if (!mine && n_outs != 0)
-        return TT_FAIL(TT_ERR_INVALID, "%s: only the root, rank %d, takes outputs; got %d", op,
-                       root, n_outs);
-    if (mine) {
-        TT_TRY(tti_check_list(outs, n_outs, pg->size, false, op, "outputs"));
-        TT_TRY(tti_check_dtypes(in, outs[0], op));
-        TT_TRY(check_numel(outs[root], in->numel, op, "an output for this rank"));
-    }
+    TT_TRY(check_rooted(pg, in, outs, n_outs, root, op, "outputs"));
     if ((c = tti_call_open(&stack, pg, op, opt, work_p, SITE)) == NULL)
         return tt_last_status();
     tti_part *p = tti_call_part(c, TTI_COLL_GATHER, opt);
@@ -187,9 +184,9 @@ tt_status tt_pg_gather(tt_pg *pg, tt_tensor *in, tt_tensor *const *outs, int n_o
     p->c.root = c->peer = root;
     p->c.uneven = true;
     tt_status st = tti_call_arg(c, in, true, false, &p->c.in);
-    for (int i = 0; mine && i < n_outs && st == TT_OK; i++)
+    for (int i = 0; i < n_outs && st == TT_OK; i++) /* none but on the root */
         st = tti_call_list_out(c, outs[i]);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
 }
 
 tt_status tt_pg_scatter(tt_pg *pg, tt_tensor *out, tt_tensor *const *ins, int n_ins, int root,
@@ -203,15 +200,7 @@ tt_status tt_pg_scatter(tt_pg *pg, tt_tensor *out, tt_tensor *const *ins, int n_
     TT_TRY(tti_check_tensor(out, op, "the output"));
     if ((root = tti_pg_root(pg, root, opt, op, "root")) < 0)
         return TT_ERR_INVALID;
-    bool mine = pg->rank == root;
-    if (!mine && n_ins != 0)
-        return TT_FAIL(TT_ERR_INVALID, "%s: only the root, rank %d, gives inputs; got %d", op, root,
-                       n_ins);
-    if (mine) {
-        TT_TRY(tti_check_list(ins, n_ins, pg->size, false, op, "inputs"));
-        TT_TRY(tti_check_dtypes(out, ins[0], op));
-        TT_TRY(check_numel(ins[root], out->numel, op, "an input for this rank"));
-    }
+    TT_TRY(check_rooted(pg, out, ins, n_ins, root, op, "inputs"));
     if ((c = tti_call_open(&stack, pg, op, opt, work_p, SITE)) == NULL)
         return tt_last_status();
     tti_part *p = tti_call_part(c, TTI_COLL_SCATTER, opt);
@@ -219,11 +208,11 @@ tt_status tt_pg_scatter(tt_pg *pg, tt_tensor *out, tt_tensor *const *ins, int n_
     p->c.root = c->peer = root;
     p->c.uneven = true;
     tt_status st = TT_OK;
-    for (int i = 0; mine && i < n_ins && st == TT_OK; i++)
+    for (int i = 0; i < n_ins && st == TT_OK; i++) /* none but on the root */
         st = tti_call_list_in(c, ins[i]);
     if (st == TT_OK)
         st = tti_call_arg(c, out, false, true, &c->parts[0].c.out);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
 }
 
 tt_status tt_pg_reduce_scatter(tt_pg *pg, tt_tensor *out, tt_tensor *const *ins, int n_ins,
@@ -249,7 +238,7 @@ tt_status tt_pg_reduce_scatter(tt_pg *pg, tt_tensor *out, tt_tensor *const *ins,
         st = tti_call_list_in(c, ins[i]);
     if (st == TT_OK)
         st = tti_call_arg(c, out, false, true, &c->parts[0].c.out);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
 }
 
 static tt_status check_from(tt_pg *pg, tt_tensor *out, tt_tensor *in, const tt_coll_options *opt,
@@ -283,7 +272,7 @@ tt_status tt_pg_reduce_scatter_from(tt_pg *pg, tt_tensor *out, tt_tensor *in,
     TT_TRY(check_from(pg, out, in, opt, op));
     if ((c = tti_call_open(&stack, pg, op, opt, work_p, SITE)) == NULL)
         return tt_last_status();
-    return end(c, add_from(c, out, in, opt), work_p);
+    return tti_call_finish(c, add_from(c, out, in, opt), work_p);
 }
 
 tt_status tt_pg_reduce_scatter_coalesced(tt_pg *pg, tt_tensor *const *outs, tt_tensor *const *ins,
@@ -303,5 +292,5 @@ tt_status tt_pg_reduce_scatter_coalesced(tt_pg *pg, tt_tensor *const *outs, tt_t
         return tt_last_status();
     for (int i = 0; i < n && st == TT_OK; i++)
         st = add_from(c, outs[i], ins[i], opt);
-    return end(c, st, work_p);
+    return tti_call_finish(c, st, work_p);
 }
