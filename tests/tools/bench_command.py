@@ -10,15 +10,11 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
+from cases import run_cases, test
+
 LIMIT = 60
 OPS = ("all_reduce all_gather reduce_scatter all_to_all broadcast reduce barrier sendrecv exchange copy").split()
 tutti = os.path.abspath(sys.argv[1])
-tests = []
-
-
-def test(fn):
-    tests.append(fn)
-    return fn
 
 
 def run(*words, code=0, prefix=()):
@@ -162,9 +158,4 @@ def help_lists_all_operations():
         assert f"\n  {op} " in out, op
 
 
-for t in tests:
-    try:
-        t()
-    except (AssertionError, subprocess.TimeoutExpired, ValueError, OSError) as e:
-        sys.exit(f"{t.__name__}: {e}")
-print(f"bench: {len(tests)} tests passed")
+run_cases("bench", "the command measures and says what it should")

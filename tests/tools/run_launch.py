@@ -14,14 +14,10 @@ import sys
 import tempfile
 import time
 
+from cases import run_cases, test
+
 LIMIT = 10
 tutti = os.path.abspath(sys.argv[1])
-tests = []
-
-
-def test(fn):
-    tests.append(fn)
-    return fn
 
 
 def command(*words):
@@ -543,20 +539,4 @@ def help_has_every_option_and_examples():
     assert again == out
 
 
-def main():
-    wanted = sys.argv[2:]
-    bad = 0
-    for fn in tests:
-        if wanted and not any(w in fn.__name__ for w in wanted):
-            continue
-        try:
-            fn()
-        except Exception as e:
-            bad += 1
-            print(f"run: {fn.__name__}: {type(e).__name__}: {e}")
-    if bad == 0:
-        print("run: ranks are started, watched over and ended as they should")
-    return 1 if bad else 0
-
-
-sys.exit(main())
+run_cases("run", "ranks are started, watched over and ended as they should")

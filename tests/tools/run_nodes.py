@@ -13,16 +13,12 @@ import sys
 import tempfile
 import time
 
+from cases import run_cases, test
+
 LIMIT = 30
 build = os.path.abspath(sys.argv[1])
 tutti = os.path.join(build, "bin/tutti")
 fit_a_line = os.path.join(build, "examples/06_process_group")
-tests = []
-
-
-def test(fn):
-    tests.append(fn)
-    return fn
 
 
 def free_port():
@@ -242,20 +238,4 @@ def nothing_is_left_in_dev_shm():
     assert {x for x in os.listdir("/dev/shm") if x.startswith("tutti-")} <= before
 
 
-def main():
-    wanted = sys.argv[2:]
-    bad = 0
-    for fn in tests:
-        if wanted and not any(w in fn.__name__ for w in wanted):
-            continue
-        try:
-            fn()
-        except Exception as e:
-            bad += 1
-            print(f"nodes: {fn.__name__}: {type(e).__name__}: {e}")
-    if bad == 0:
-        print("nodes: launchers of several nodes agree, fail and start again together")
-    return 1 if bad else 0
-
-
-sys.exit(main())
+run_cases("nodes", "launchers of several nodes agree, fail and start again together")
