@@ -16,6 +16,7 @@
 #include "tutti/collective.h"
 #include "tutti/data.h"
 #include "tutti/ddp.h"
+#include "tutti/ddp_hooks.h"
 #include "tutti/device.h"
 #include "tutti/functional.h"
 #include "tutti/io.h"

@@ -20,6 +20,7 @@ typedef struct layout {
 static void free_buckets(tti_ddp_bucket *bs, int n)
 {
     for (int i = 0; bs != NULL && i < n; i++) {
+        tti_ddp_hook_forget(&bs[i]);
         tt_tensor_free(bs[i].flat);
         tt_work_free(bs[i].work);
         tti_mfree(bs[i].params);

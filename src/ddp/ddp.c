@@ -193,6 +193,7 @@ void tt_ddp_free(tt_ddp *d)
         return;
     tt_ddp_remove_hooks(d);
     tti_ddp_free_buckets(d);
+    tti_ddp_hook_free(d);
     for (int i = 0; i < d->n_params; i++) {
         tt_tensor_free(d->params[i].t);
         tt_tensor_free(d->params[i].kept);

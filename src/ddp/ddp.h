@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "ddp/hooks/hooks.h"
 #include "graph/graph.h"
 #include "tutti/ddp.h"
 
@@ -28,14 +29,16 @@ typedef struct tti_ddp_param {
     int n_expected;  /* static graph: how often it did in the first */
 } tti_ddp_param;
 
-typedef struct tti_ddp_bucket {
+struct tti_ddp_bucket {
     tt_tensor *flat; /* owned, in the group's memory */
     int *params;     /* indices, in the order of their places */
     int n_params;
-    int n_pending; /* not ready yet */
-    size_t bytes;  /* of its parameters */
-    tt_work *work; /* owned; NULL: not started */
-} tti_ddp_bucket;
+    int n_pending;        /* not ready yet */
+    size_t bytes;         /* of its parameters */
+    tt_work *work;        /* owned; NULL: not started, or by a hook */
+    tt_future *future;    /* owned: what the hook gave */
+    tti_ddp_shown *shown; /* owned: what it sees */
+};
 
 /* Nanoseconds on the monotonic clock. */
 typedef struct tti_ddp_times {
@@ -67,6 +70,8 @@ struct tt_ddp {
     int n_params;
     tti_ddp_bucket *buckets;
     int n_buckets;
+
+    tt_ddp_hook *hook; /* owned; NULL: the mean of all ranks */
 
     bool sync;
     tti_ddp_state state;

@@ -158,6 +158,8 @@ static void add_set_up(record *r, const tt_ddp *d)
     add_int(r, "num_parameter_tensors", d->n_params);
     add_words(r, "master_addr", tti_foreign_get(TTI_FOREIGN_MASTER_ADDR));
     add_words(r, "master_port", tti_foreign_get(TTI_FOREIGN_MASTER_PORT));
+    if (d->hook != NULL)
+        add_words(r, "comm_hook", d->hook->name);
     add_words(r, "torch_distributed_debug", levels[tt_get_debug_level()]);
 }
 

@@ -68,16 +68,22 @@ static tt_status start_used_map(tt_ddp *d)
     return tt_pg_all_reduce(d->pg, d->reduced, NULL, &d->used_work);
 }
 
-static tt_status start_full(tt_ddp *d)
+static tt_status start(tt_ddp *d, tti_ddp_bucket *b)
 {
     const tt_coll_options mean = { .op = TT_REDUCE_AVG };
 
+    return d->hook != NULL ? tti_ddp_hook_start(d, b)
+                           : tt_pg_all_reduce(d->pg, b->flat, &mean, &b->work);
+}
+
+static tt_status start_full(tt_ddp *d)
+{
     while (d->next_bucket < d->n_buckets && d->buckets[d->next_bucket].n_pending == 0) {
         tti_ddp_bucket *b = &d->buckets[d->next_bucket];
 
         if (d->next_bucket == 0)
             d->times.comm_start = tti_now_ns();
-        TT_TRY(tt_pg_all_reduce(d->pg, b->flat, &mean, &b->work));
+        TT_TRY(start(d, b));
         d->next_bucket++;
         if (d->next_bucket == d->n_buckets && asks_who_used(d))
             TT_TRY(start_used_map(d));
@@ -120,15 +126,21 @@ static tt_status wait_for(tt_work **work_p)
     return st;
 }
 
+static tt_status wait_for_bucket(tt_ddp *d, tti_ddp_bucket *b)
+{
+    return b->future != NULL ? tti_ddp_hook_wait(d, b) : wait_for(&b->work);
+}
+
 static tt_status finish(tt_ddp *d)
 {
     TT_TRY(wait_for(&d->used_work));
-    for (int b = 0; b < d->n_buckets; b++) {
-        tt_status st = wait_for(&d->buckets[b].work);
+    for (int i = 0; i < d->n_buckets; i++) {
+        tti_ddp_bucket *b = &d->buckets[i];
 
-        TT_TRY(st);
-        for (int i = 0; i < d->buckets[b].n_params; i++)
-            TT_TRY(write_back(d, &d->params[d->buckets[b].params[i]]));
+        TT_TRY(wait_for_bucket(d, b));
+        for (int k = 0; k < b->n_params; k++)
+            TT_TRY(write_back(d, &d->params[b->params[k]]));
+        TT_TRY(tti_ddp_hook_done(d, b));
     }
     return TT_OK;
 }
@@ -222,7 +234,7 @@ tt_status tti_ddp_reset(tt_ddp *d)
     tt_status st = wait_for(&d->used_work);
 
     for (int b = 0; b < d->n_buckets; b++) {
-        tt_status one = wait_for(&d->buckets[b].work);
+        tt_status one = wait_for_bucket(d, &d->buckets[b]);
 
         st = st == TT_OK ? one : st;
     }
