@@ -20,6 +20,7 @@
 #include "tutti/device.h"
 #include "tutti/functional.h"
 #include "tutti/io.h"
+#include "tutti/join.h"
 #include "tutti/layers.h"
 #include "tutti/models.h"
 #include "tutti/nn.h"

@@ -201,14 +201,14 @@ tt_status tti_ddp_build(tt_ddp *d)
     return build(d, d->order, &initial, true);
 }
 
-static tt_status check_order(const int *order, int n)
+static tt_status check_order(const int *order, int n, int root)
 {
     bool *seen = tti_calloc((size_t)n, sizeof *seen);
     tt_status st = seen != NULL ? TT_OK : TT_ERR_NOMEM;
 
     for (int i = 0; st == TT_OK && i < n; i++) {
         if (order[i] < 0 || order[i] >= n || seen[order[i]])
-            st = TT_FAIL(TT_ERR_PEER, "ddp: rank 0 sent an order of gradients that is none");
+            st = TT_FAIL(TT_ERR_PEER, "ddp: rank %d sent an order of gradients that is none", root);
         else
             seen[order[i]] = true;
     }
@@ -222,9 +222,9 @@ static tt_status agree_on_order(tt_ddp *d)
 
     if (t == NULL)
         return tt_last_status();
-    TT_TRY(tt_pg_broadcast(d->pg, t, 0, NULL, NULL));
+    TT_TRY(tt_pg_broadcast(d->pg, t, tti_ddp_root(d), NULL, NULL));
     memcpy(d->first_order, tti_data(t), (size_t)d->n_params * sizeof(int32_t));
-    return check_order(d->first_order, d->n_params);
+    return check_order(d->first_order, d->n_params, tti_ddp_root(d));
 }
 
 tt_status tti_ddp_rebuild(tt_ddp *d)

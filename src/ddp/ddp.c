@@ -119,7 +119,7 @@ static tt_status set_up(tt_ddp *d, const tt_ddp_options *opt)
     TT_TRY(make_books(d));
     TT_TRY(tti_ddp_verify(d));
     if (!opt->no_initial_sync)
-        TT_TRY(tti_ddp_send_states(d, 0, true));
+        TT_TRY(tti_ddp_send_states(d, 0, TTI_DDP_ALL));
     TT_TRY(tti_ddp_build(d));
     TT_TRY(tti_ddp_note_sizes(d));
     return add_hooks(d);
@@ -221,19 +221,22 @@ void tt_ddp_free(tt_ddp *d)
 /* Before a forward. *reduces_p: its backward will reduce. In eval mode ranks may be alone here. */
 static tt_status before(tt_ddp *d, bool *reduces_p)
 {
-    *reduces_p = d->sync && !d->removed && tti_grad_mode == TT_GRAD_ON;
+    bool records = !d->removed && tti_grad_mode == TT_GRAD_ON, rebuilds, sends;
+
+    *reduces_p = records && d->sync;
     if (!*reduces_p)
-        return TT_OK;
+        return records ? tti_ddp_tell_forward(d, false, false) : TT_OK;
     TT_TRY(tt_ddp_check_finished(d));
     if (d->state == TTI_DDP_FAILED)
         TT_TRY(tti_ddp_reset(d));
     tti_ddp_note_times(d);
     d->times.forward_start = tti_now_ns();
-    if (!tt_module_is_training(d->module))
-        return TT_OK;
-    if (d->may_rebuild && !d->rebuilt)
+    rebuilds = d->may_rebuild && !d->rebuilt && tt_module_is_training(d->module);
+    sends = d->buffer_sync && tt_module_is_training(d->module);
+    TT_TRY(tti_ddp_tell_forward(d, rebuilds, sends));
+    if (rebuilds)
         TT_TRY(tti_ddp_rebuild(d));
-    return d->buffer_sync ? tti_ddp_send_states(d, 0, false) : TT_OK;
+    return sends ? tti_ddp_send_states(d, tti_ddp_root(d), TTI_DDP_BUFFERS) : TT_OK;
 }
 
 static tt_status after(tt_ddp *d, bool reducing, tt_tensor *const *outs, int n)
@@ -349,7 +352,7 @@ tt_status tt_ddp_sync_states(tt_ddp *d, int root)
 {
     if (d == NULL)
         return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
-    return tti_ddp_note_error(d, tti_ddp_send_states(d, root, true));
+    return tti_ddp_note_error(d, tti_ddp_send_states(d, root, TTI_DDP_ALL));
 }
 
 tt_status tt_ddp_verify(tt_ddp *d)

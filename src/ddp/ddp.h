@@ -13,6 +13,7 @@
 #include "ddp/hooks/hooks.h"
 #include "graph/graph.h"
 #include "tutti/ddp.h"
+#include "tutti/join.h"
 
 typedef struct tti_ddp_param {
     tt_ddp *ddp;
@@ -72,6 +73,8 @@ struct tt_ddp {
     int n_buckets;
 
     tt_ddp_hook *hook; /* owned; NULL: the mean of all ranks */
+    tt_join *join;   /* borrowed: the scope for uneven inputs, while there is one */
+    bool has_joined; /* there was one */
 
     bool sync;
     tti_ddp_state state;
@@ -104,7 +107,7 @@ struct tt_ddp {
 /* ---- buckets.c -------------------------------------------------------------------------- */
 
 tt_status tti_ddp_build(tt_ddp *d);   /* the first buckets */
-tt_status tti_ddp_rebuild(tt_ddp *d); /* in rank 0's order of the last backward; collective */
+tt_status tti_ddp_rebuild(tt_ddp *d); /* in the root's order of the last backward; collective */
 void tti_ddp_free_buckets(tt_ddp *d);
 bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad);
 
@@ -117,6 +120,8 @@ tt_status tti_ddp_begin(tt_ddp *d);
 void tti_ddp_prepare(tt_ddp *d);
 /* Waits for what a failed backward has left. */
 tt_status tti_ddp_reset(tt_ddp *d);
+/* A reduction that others have begun, to which this rank gives zeros; `asks`: and the map of used ones. */
+tt_status tti_ddp_shadow(tt_ddp *d, bool asks);
 
 /* ---- unused.c --------------------------------------------------------------------------- */
 
@@ -126,11 +131,21 @@ tt_status tti_ddp_hook_outputs(tt_ddp *d, tt_tensor *const *outs, int n);
 void tti_ddp_unhook_outputs(tt_ddp *d);
 tt_status tti_ddp_unfinished(tt_ddp *d); /* the error that lists parameters without a gradient */
 
+/* ---- shadow.c --------------------------------------------------------------------------- */
+
+/* With uneven inputs: what this rank is about to do, for those that have none. */
+tt_status tti_ddp_tell_forward(tt_ddp *d, bool rebuilds, bool sends);
+tt_status tti_ddp_tell_reduction(tt_ddp *d, bool asks);
+int tti_ddp_root(const tt_ddp *d);                          /* whose order and buffers count */
+tt_reduce_op tti_ddp_op(const tt_ddp *d);                   /* of buckets */
+tt_status tti_ddp_divide(const tt_ddp *d, tt_tensor *flat); /* what that leaves to be done */
+
 /* ---- states.c --------------------------------------------------------------------------- */
 
 bool tti_ddp_ignores(const tt_ddp *d, const char *name);
 tt_status tti_ddp_verify(const tt_ddp *d);
-tt_status tti_ddp_send_states(tt_ddp *d, int root, bool params);
+enum { TTI_DDP_PARAMS = 1, TTI_DDP_BUFFERS = 2, TTI_DDP_ALL = 3 };
+tt_status tti_ddp_send_states(tt_ddp *d, int root, unsigned what);
 
 /* ---- log.c ------------------------------------------------------------------------------ */
 

@@ -151,6 +151,7 @@ static void add_set_up(record *r, const tt_ddp *d)
     add_int(r, "bucket_cap_bytes", (int64_t)d->caps.cap);
     add_int(r, "find_unused_parameters", d->find_unused);
     add_int(r, "static_graph", d->static_graph);
+    add_int(r, "join_uneven_inputs", d->has_joined);
     add_int(r, "gradient_as_bucket_view", d->views);
     add_words(r, "backend_name", tt_pg_backend(d->pg));
     add_dtypes(r, d);

@@ -70,7 +70,7 @@ static tt_status start_used_map(tt_ddp *d)
 
 static tt_status start(tt_ddp *d, tti_ddp_bucket *b)
 {
-    const tt_coll_options mean = { .op = TT_REDUCE_AVG };
+    const tt_coll_options mean = { .op = tti_ddp_op(d) };
 
     return d->hook != NULL ? tti_ddp_hook_start(d, b)
                            : tt_pg_all_reduce(d->pg, b->flat, &mean, &b->work);
@@ -138,6 +138,7 @@ static tt_status finish(tt_ddp *d)
         tti_ddp_bucket *b = &d->buckets[i];
 
         TT_TRY(wait_for_bucket(d, b));
+        TT_TRY(tti_ddp_divide(d, b->flat));
         for (int k = 0; k < b->n_params; k++)
             TT_TRY(write_back(d, &d->params[b->params[k]]));
         TT_TRY(tti_ddp_hook_done(d, b));
@@ -248,6 +249,7 @@ tt_status tti_ddp_reset(tt_ddp *d)
 
 static tt_status begin(tt_ddp *d)
 {
+    TT_TRY(tti_ddp_tell_reduction(d, asks_who_used(d)));
     TT_TRY(tti_on_backward_done(backward_end, backward_failed, d));
     d->times.backward_start = tti_now_ns();
     d->state = TTI_DDP_REDUCING;
@@ -289,4 +291,37 @@ tt_status tti_ddp_leaf_hook(void *ctx, tt_tensor *leaf)
         ((int32_t *)tti_data(d->used))[p->index] = 1;
     TT_TRY(tti_ddp_begin(d));
     return d->state == TTI_DDP_REDUCING ? tti_ddp_note_error(d, fired(d, p)) : TT_OK;
+}
+
+/* ---- without inputs ------------------------------------------------------------------------ */
+
+static tt_status give_zeros(tt_ddp *d)
+{
+    if (d->used != NULL && tt_zero_(d->used) == NULL)
+        return tt_last_status();
+    for (int i = 0; i < d->n_params; i++) {
+        TT_TRY(tt_set_grad(d->params[i].t, NULL));
+        TT_TRY(ready(d, i, false));
+    }
+    return finish(d);
+}
+
+tt_status tti_ddp_shadow(tt_ddp *d, bool asks)
+{
+    bool learned = d->learned;
+    tt_status st = d->state == TTI_DDP_FAILED ? tti_ddp_reset(d) : TT_OK;
+
+    TT_TRY(st);
+    tti_ddp_prepare(d);
+    d->learned = d->static_graph && !asks;
+    d->state = TTI_DDP_REDUCING;
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            st = give_zeros(d);
+        }
+    d->learned = learned;
+    d->state = st == TT_OK ? TTI_DDP_IDLE : TTI_DDP_FAILED;
+    d->n_buckets_reduced = d->n_buckets;
+    return st;
 }

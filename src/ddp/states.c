@@ -133,7 +133,7 @@ static tt_status send_lists(tt_ddp *d, const tt_state_dict *params, const tt_sta
 
     TT_TRY(tt_pg_coalesce_begin(d->pg));
     st = params != NULL ? send_list(d, params, root) : TT_OK;
-    if (st == TT_OK)
+    if (st == TT_OK && buffers != NULL)
         st = send_list(d, buffers, root);
     if (st == TT_OK)
         return tt_pg_coalesce_end(d->pg, NULL);
@@ -141,11 +141,12 @@ static tt_status send_lists(tt_ddp *d, const tt_state_dict *params, const tt_sta
     return st;
 }
 
-tt_status tti_ddp_send_states(tt_ddp *d, int root, bool params)
+tt_status tti_ddp_send_states(tt_ddp *d, int root, unsigned what)
 {
+    bool params = (what & TTI_DDP_PARAMS) != 0, buffers = (what & TTI_DDP_BUFFERS) != 0;
     tt_state_dict *ps = params ? tt_module_params(d->module, NULL) : NULL;
-    tt_state_dict *bs = tt_module_buffers(d->module, NULL);
-    tt_status st = bs != NULL && (ps != NULL || !params) ? TT_OK : tt_last_status();
+    tt_state_dict *bs = buffers ? tt_module_buffers(d->module, NULL) : NULL;
+    tt_status st = (bs != NULL) == buffers && (ps != NULL) == params ? TT_OK : tt_last_status();
 
     if (st == TT_OK && (params || tt_state_dict_count(bs) > 0))
         st = send_lists(d, ps, bs, root);
