@@ -73,8 +73,8 @@ struct tt_ddp {
     int n_buckets;
 
     tt_ddp_hook *hook; /* owned; NULL: the mean of all ranks */
-    tt_join *join;   /* borrowed: the scope for uneven inputs, while there is one */
-    bool has_joined; /* there was one */
+    tt_join *join;     /* borrowed: the scope for uneven inputs, while there is one */
+    bool has_joined;   /* there was one */
 
     bool sync;
     tti_ddp_state state;
