@@ -35,6 +35,7 @@
 #include "tutti/schedule.h"
 #include "tutti/sparse.h"
 #include "tutti/store.h"
+#include "tutti/syncbn.h"
 #include "tutti/tensor.h"
 #include "tutti/value.h"
 #include "tutti/work.h"

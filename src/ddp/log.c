@@ -4,6 +4,7 @@
 
 #include "base/env.h"
 #include "ddp/ddp.h"
+#include "tutti/syncbn.h"
 
 tt_status tti_ddp_note_error(tt_ddp *d, tt_status st)
 {
@@ -145,6 +146,7 @@ static void add_set_up(record *r, const tt_ddp *d)
     add_int(r, "world_size", tt_pg_size(d->pg));
     add_int(r, "rank", tt_pg_rank(d->pg));
     add_words(r, "module_name", tt_module_class_of(d->module)->name);
+    add_int(r, "has_sync_bn", tt_module_has_sync_batch_norm(d->module));
     add_words(r, "device_ids", "");
     add_int(r, "output_device", -1);
     add_int(r, "broadcast_buffers", d->buffer_sync);

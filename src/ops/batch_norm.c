@@ -24,7 +24,7 @@ static bool channels_last(const tt_tensor *x)
     return true;
 }
 
-static tt_tensor *simple_layout(tt_tensor *x)
+tt_tensor *tti_batch_norm_layout(tt_tensor *x)
 {
     return x == NULL || tti_is_contiguous(x) || channels_last(x) ? x : tti_contiguous(x);
 }
@@ -37,8 +37,7 @@ static bool same_strides(const tt_tensor *a, const tt_tensor *b)
     return true;
 }
 
-/* g in the memory order of x. */
-static tt_tensor *in_order_of(tt_tensor *g, const tt_tensor *x)
+tt_tensor *tti_batch_norm_like(tt_tensor *g, const tt_tensor *x)
 {
     tt_tensor *out;
 
@@ -91,10 +90,10 @@ static tt_status grad_kernel(tti_node *n, tt_tensor *g, const bn_saved *s, tt_te
 {
     const bn_attrs *a = tti_attrs(n);
     const tti_nn_kernels *k = tti_kernels_of(s->x)->nn;
-    tt_tensor *x = simple_layout(s->x), *dx = NULL;
+    tt_tensor *x = tti_batch_norm_layout(s->x), *dx = NULL;
     tt_tensor *w = tti_contiguous(tti_cast(s->w, (tt_dtype)s->rstd->dtype));
 
-    g = x != NULL ? in_order_of(g, x) : NULL;
+    g = x != NULL ? tti_batch_norm_like(g, x) : NULL;
     if (g == NULL || (s->w != NULL && w == NULL))
         return tt_last_status();
     if (tti_needs(n, 0))
@@ -140,7 +139,7 @@ static tt_status check_vector(const tt_tensor *x, const tt_tensor *v, const char
                    (long long)x->dims[1], TTI_SHAPE_OF(v));
 }
 
-static tt_status check_batch_norm(tt_tensor *const in[3], const tt_batch_norm_options *opt)
+tt_status tti_batch_norm_check(tt_tensor *const in[3], const tt_batch_norm_options *opt)
 {
     const tt_tensor *x = in[0];
 
@@ -151,6 +150,16 @@ static tt_status check_batch_norm(tt_tensor *const in[3], const tt_batch_norm_op
     TT_TRY(check_vector(x, in[2], "bias"));
     TT_TRY(check_vector(x, opt->running_mean, "running mean"));
     TT_TRY(check_vector(x, opt->running_var, "running variance"));
+    if (tti_kernels_of(x)->nn->batch_norm_apply == NULL)
+        return tti_no_kernel("batch_norm", x);
+    return TT_OK;
+}
+
+static tt_status check_alone(tt_tensor *const in[3], const tt_batch_norm_options *opt)
+{
+    const tt_tensor *x = in[0];
+
+    TT_TRY(tti_batch_norm_check(in, opt));
     if (!opt->training && (opt->running_mean == NULL || opt->running_var == NULL))
         return TT_FAIL(TT_ERR_INVALID,
                        "batch_norm: expected running_mean and running_var when not training");
@@ -158,13 +167,10 @@ static tt_status check_batch_norm(tt_tensor *const in[3], const tt_batch_norm_op
         return TT_FAIL(TT_ERR_INVALID,
                        "batch_norm: expected more than one value per channel when training, got %s",
                        TTI_SHAPE_OF(x));
-    if (tti_kernels_of(x)->nn->batch_norm_apply == NULL)
-        return tti_no_kernel("batch_norm", x);
     return TT_OK;
 }
 
-/* kept += momentum * (now - kept) */
-static tt_status learn(tt_tensor *kept, tt_tensor *now, double momentum)
+tt_status tti_batch_norm_learn(tt_tensor *kept, tt_tensor *now, double momentum)
 {
     if (kept == NULL)
         return TT_OK;
@@ -184,12 +190,12 @@ static tt_status batch_statistics(tt_tensor *x, tt_tensor *mean, tt_tensor *var,
     tt_tensor *sample;
 
     TT_TRY(tti_kernels_of(x)->nn->batch_norm_stats(mean, var, x));
-    TT_TRY(learn(opt->running_mean, mean, momentum));
+    TT_TRY(tti_batch_norm_learn(opt->running_mean, mean, momentum));
     if (opt->running_var == NULL)
         return TT_OK;
     sample = tti_empty_like(var, (tt_dtype)var->dtype);
     TT_TRY(tti_unary(TTI_MUL_S, sample, var, &unbias));
-    return learn(opt->running_var, sample, momentum);
+    return tti_batch_norm_learn(opt->running_var, sample, momentum);
 }
 
 static tt_status statistics(tt_tensor *x, tt_tensor *mean, tt_tensor *rstd,
@@ -218,10 +224,10 @@ static tt_tensor *batch_norm(tt_tensor *const in[3], const tt_batch_norm_options
     tt_dtype stat;
     tt_status st;
 
-    if (!tti_call_begin(&c) || check_batch_norm(in, opt) != TT_OK)
+    if (!tti_call_begin(&c) || check_alone(in, opt) != TT_OK)
         return NULL;
     stat = in[0]->dtype == TT_F64 ? TT_F64 : TT_F32;
-    x = simple_layout(in[0]);
+    x = tti_batch_norm_layout(in[0]);
     w = tti_contiguous(tti_cast(in[1], stat));
     b = tti_contiguous(tti_cast(in[2], stat));
     if (x == NULL || (in[1] != NULL && w == NULL) || (in[2] != NULL && b == NULL))

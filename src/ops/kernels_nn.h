@@ -96,6 +96,11 @@ typedef struct tti_nn_kernels {
     tt_status (*batch_norm_grad)(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
                                  const tt_tensor *x, const tt_tensor *w,
                                  const tt_tensor *mean_rstd[2]);
+    /* Only dx, where dw and db ([c], statistics or float64) were summed over `count` elements of each
+     * channel, of which x has some. */
+    tt_status (*batch_norm_input_grad)(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *x,
+                                       const tt_tensor *w, const tt_tensor *mean_rstd[2],
+                                       const tt_tensor *dw_db[2], double count);
 
     tt_status (*conv)(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
                       const tti_conv *c);

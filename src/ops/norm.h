@@ -19,4 +19,13 @@ typedef struct tti_norm_parts {
 tt_status tti_norm_grad_parts(const tti_norm_parts *p, tt_tensor *g, tt_tensor **dx_p,
                               tt_tensor **dw_p);
 
+/* Batch norm: x as kernels take it, contiguous or channels-last; and g with x's strides. Unrecorded;
+ * NULL passes on. */
+tt_tensor *tti_batch_norm_layout(tt_tensor *x);
+tt_tensor *tti_batch_norm_like(tt_tensor *g, const tt_tensor *x);
+/* Refuses what is not [N, C, ...] with vectors of C. */
+tt_status tti_batch_norm_check(tt_tensor *const in[3], const tt_batch_norm_options *opt);
+/* kept += momentum * (now - kept); kept may be NULL */
+tt_status tti_batch_norm_learn(tt_tensor *kept, tt_tensor *now, double momentum);
+
 #endif

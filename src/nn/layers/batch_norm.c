@@ -23,8 +23,7 @@ static tt_status check_input(const tt_batch_norm_info *d, const tt_tensor *x)
     return TT_OK;
 }
 
-/* Count the batch and give the weight of its statistics; below 0 on failure. */
-static double count_batch(tt_module *m, double momentum)
+double tti_batch_norm_count(tt_module *m, double momentum)
 {
     tt_tensor *n = tt_module_buffer_at(m, 2);
 
@@ -53,16 +52,15 @@ static tt_tensor *forward(tt_module *m, tt_tensor *x)
     if (check_input(d, x) != TT_OK)
         return NULL;
     if (m->training && !own_stats) {
-        o.momentum = count_batch(m, d->options.momentum);
+        o.momentum = tti_batch_norm_count(m, d->options.momentum);
         if (o.momentum < 0)
             return NULL;
     }
     return tt_batch_norm(x, tt_module_param_at(m, 0), tt_module_param_at(m, 1), &o);
 }
 
-static int describe(const tt_module *m, char *text, size_t size)
+int tti_batch_norm_describe(const tt_batch_norm_info *d, char *text, size_t size)
 {
-    const tt_batch_norm_info *d = m->data;
     char momentum[32] = "None";
 
     if (!(d->options.momentum < 0))
@@ -71,6 +69,11 @@ static int describe(const tt_module *m, char *text, size_t size)
                     (long long)d->channels, d->options.eps, momentum,
                     d->options.no_affine ? "False" : "True",
                     d->options.no_running_stats ? "False" : "True");
+}
+
+static int describe(const tt_module *m, char *text, size_t size)
+{
+    return tti_batch_norm_describe(m->data, text, size);
 }
 
 static const tt_module_class classes[] = {

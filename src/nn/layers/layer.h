@@ -21,6 +21,11 @@ double tti_layer_bound(double n);
 /* Refuses sizes below `least`: "Linear: expected in_features of at least 1, got 0". */
 tt_status tti_layer_check(const char *layer, const char *what, int64_t size, int64_t least);
 
+/* Batch norm layers (buffer 2 is the count): count the batch and give the weight of its statistics, below 0
+ * on failure; and what stands in their parentheses. */
+double tti_batch_norm_count(tt_module *m, double momentum);
+int tti_batch_norm_describe(const tt_batch_norm_info *d, char *text, size_t size);
+
 /* Gives the result of a child; of the scope, NULL on failure. */
 typedef tt_tensor *(*tti_child_fn)(void *ctx, tt_module *child, tt_tensor *x);
 /* x through the children of m one after the other, by fn or (NULL) tt_module_forward. What a child

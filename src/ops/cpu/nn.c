@@ -38,4 +38,5 @@ const tti_nn_kernels tti_nn_cpu = {
     .batch_norm_stats = tti_batch_norm_stats_run,
     .batch_norm_apply = tti_batch_norm_apply_run,
     .batch_norm_grad = tti_batch_norm_grad_run,
+    .batch_norm_input_grad = tti_batch_norm_input_grad_run,
 };

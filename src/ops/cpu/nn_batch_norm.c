@@ -190,6 +190,17 @@ static void grad_input(const bn_grad_job *j, tt_tensor *dx)
     }
 }
 
+/* What channel c's elements are multiplied with: sums are those of dy and of dy * (x - mean) * rstd. */
+static void set_grad_coefs(const bn_grad_job *j, int64_t c, const double sums[2], double rstd,
+                           double w, double count)
+{
+    double scale = rstd * w;
+
+    coef_set(&j->k, SCALE, c, scale);
+    coef_set(&j->k, SHIFT, c, -scale * sums[0] / count);
+    coef_set(&j->k, SLOPE, c, -scale * rstd * sums[1] / count);
+}
+
 static tt_status grad_all(bn_grad_job *j, tt_tensor *const out[3], const tt_tensor *w,
                           const tt_tensor *rstd, double *totals)
 {
@@ -200,18 +211,30 @@ static tt_status grad_all(bn_grad_job *j, tt_tensor *const out[3], const tt_tens
     else
         sum_planes(j, totals);
     for (int64_t c = 0; c < n; c++) {
-        double r = tti_real_get(rstd, c), scale = r * stat(w, c, 1.0);
+        double r = tti_real_get(rstd, c), sums[2] = { totals[c], totals[n + c] * r };
 
         if (out[1] != NULL)
-            tti_float_put(out[1], c, totals[n + c] * r);
+            tti_float_put(out[1], c, sums[1]);
         if (out[2] != NULL)
-            tti_float_put(out[2], c, totals[c]);
-        coef_set(&j->k, SCALE, c, scale);
-        coef_set(&j->k, SHIFT, c, -scale * totals[c] / (double)j->l.count);
-        coef_set(&j->k, SLOPE, c, -scale * r * r * totals[n + c] / (double)j->l.count);
+            tti_float_put(out[2], c, sums[0]);
+        set_grad_coefs(j, c, sums, r, stat(w, c, 1.0), (double)j->l.count);
     }
     if (out[0] != NULL)
         grad_input(j, out[0]);
+    return TT_OK;
+}
+
+static tt_status grad_job(bn_grad_job *j, const tt_tensor *dy, const tt_tensor *x,
+                          const tt_tensor *mean)
+{
+    *j = (bn_grad_job){ .fns = &(*TTI_ISA_PICK(tti_norms))[x->dtype], .dy = dy, .x = x };
+    if (j->fns->row == NULL)
+        return tti_no_kernel("batch_norm", x);
+    j->l = layout_of(x);
+    j->threads = tti_threads_for(x->numel, GRAIN);
+    TT_TRY(coefs_new(&j->k, x));
+    for (int64_t c = 0; c < j->l.c; c++)
+        coef_set(&j->k, MEAN, c, stat(mean, c, 0.0));
     return TT_OK;
 }
 
@@ -219,21 +242,32 @@ tt_status tti_batch_norm_grad_run(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, c
                                   const tt_tensor *x, const tt_tensor *w,
                                   const tt_tensor *mean_rstd[2])
 {
-    bn_grad_job j = { .fns = &(*TTI_ISA_PICK(tti_norms))[x->dtype], .dy = dy, .x = x };
     tt_tensor *const out[3] = { dx, dw, db };
+    bn_grad_job j;
     double *totals;
     tt_status st;
 
-    if (j.fns->row == NULL)
-        return tti_no_kernel("batch_norm", x);
-    j.l = layout_of(x);
-    j.threads = tti_threads_for(x->numel, GRAIN);
-    TT_TRY(coefs_new(&j.k, x));
-    for (int64_t c = 0; c < j.l.c; c++)
-        coef_set(&j.k, MEAN, c, stat(mean_rstd[0], c, 0.0));
+    TT_TRY(grad_job(&j, dy, x, mean_rstd[0]));
     totals = tti_malloc((size_t)(2 * j.l.c) * sizeof *totals);
     st = totals != NULL ? grad_all(&j, out, w, mean_rstd[1], totals) : TT_ERR_NOMEM;
     tti_mfree(totals);
     tti_mfree(j.k.data);
     return st;
+}
+
+tt_status tti_batch_norm_input_grad_run(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *x,
+                                        const tt_tensor *w, const tt_tensor *mean_rstd[2],
+                                        const tt_tensor *dw_db[2], double count)
+{
+    bn_grad_job j;
+
+    if (x->numel == 0)
+        return TT_OK;
+    TT_TRY(grad_job(&j, dy, x, mean_rstd[0]));
+    for (int64_t c = 0; c < j.l.c; c++)
+        set_grad_coefs(&j, c, (double[2]){ tti_real_get(dw_db[1], c), tti_real_get(dw_db[0], c) },
+                       tti_real_get(mean_rstd[1], c), stat(w, c, 1.0), count);
+    grad_input(&j, dx);
+    tti_mfree(j.k.data);
+    return TT_OK;
 }

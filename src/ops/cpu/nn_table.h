@@ -36,5 +36,8 @@ tt_status tti_batch_norm_apply_run(tt_tensor *y, const tt_tensor *x, const tt_te
 tt_status tti_batch_norm_grad_run(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, const tt_tensor *dy,
                                   const tt_tensor *x, const tt_tensor *w,
                                   const tt_tensor *mean_rstd[2]);
+tt_status tti_batch_norm_input_grad_run(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *x,
+                                        const tt_tensor *w, const tt_tensor *mean_rstd[2],
+                                        const tt_tensor *dw_db[2], double count);
 
 #endif
