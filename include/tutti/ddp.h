@@ -29,6 +29,21 @@ typedef struct tt_ddp tt_ddp;
 #define TT_DDP_FIRST_BUCKET_BYTES TT_DDP_MB /* the first one: it should leave early */
 #define TT_DDP_MAX_CAPS 64
 
+typedef enum tt_ddp_switch {
+    TT_DDP_DEFAULT,
+    TT_DDP_ON,
+    TT_DDP_OFF,
+} tt_ddp_switch;
+
+/* Types to compute and to travel in; float32, which is zero: as they are. Parameters stay what they are and
+ * so do their gradients; forward sees copies of them in another type. */
+typedef struct tt_ddp_precision {
+    tt_dtype params;  /* floating parameters and inputs in forward, and so in backward */
+    tt_dtype reduce;  /* gradients between the ranks */
+    tt_dtype buffers; /* floating buffers, converted by tt_ddp_new */
+    bool keep_inputs; /* do not convert the inputs of forward */
+} tt_ddp_precision;
+
 typedef struct tt_ddp_options {
     double bucket_cap_mb;             /* 0: 25, with a first bucket of 1 */
     const double *bucket_cap_mb_list; /* the cap of each bucket, the last one's for the rest */
@@ -39,10 +54,15 @@ typedef struct tt_ddp_options {
     /* The same parameters get gradients in every iteration as in the first, which may be others on other
      * ranks: no search and no asking from then on. A change is an error. */
     bool static_graph;
+    /* find_unused: ask everybody after forward, and leave out buckets that nobody uses. */
+    bool skip_unused_buckets;
     tt_mesh *mesh;        /* one-dimensional, in place of a group; borrowed */
     bool copy_gradients;  /* keep gradients outside of the buckets: one copy more of each */
-    bool no_buffer_sync;  /* do not send rank 0's buffers before each training forward */
     bool no_initial_sync; /* leave parameters and buffers as they are at first */
+    tt_ddp_switch
+        forward_sync_buffers;        /* on: rank 0's buffers go to all before a training forward */
+    tt_ddp_switch broadcast_buffers; /* deprecated name of forward_sync_buffers, which wins */
+    tt_ddp_precision precision;
     const char *const
         *ignored; /* parameters and buffers by dotted name: neither sent nor reduced */
     int n_ignored;
@@ -61,6 +81,16 @@ TT_API void tt_ddp_remove_hooks(tt_ddp *d);
 
 TT_API tt_module *tt_ddp_module(const tt_ddp *d); /* borrowed */
 TT_API tt_pg *tt_ddp_group(const tt_ddp *d);      /* borrowed */
+
+/* Its forward and call are tt_ddp_forward and tt_ddp_call, and its child "module" is the module: for putting
+ * a tt_ddp into other modules, or into another tt_ddp, which then reduces the gradients of both. Borrowed; it
+ * fails when the tt_ddp is gone. A copy of it (tt_module_copy) is a module that nobody reduces. */
+TT_API tt_module *tt_ddp_as_module(tt_ddp *d);
+
+/* Go on with another group, also when the old one or the last backward has failed; gradients stay. Collective
+ * over the new one: compares as tt_ddp_new does, and buckets begin anew. Values are not sent: for that there
+ * is tt_ddp_sync_states. */
+TT_API tt_status tt_ddp_set_group(tt_ddp *d, tt_pg *pg);
 
 /* ---- training -------------------------------------------------------------------------- */
 
@@ -102,8 +132,23 @@ TT_API tt_status tt_ddp_check_finished(tt_ddp *d);
 
 /* Sends rank `root`'s parameters and buffers to all. Collective. */
 TT_API tt_status tt_ddp_sync_states(tt_ddp *d, int root);
+/* The same with buffers only: what forward does in training. */
+TT_API tt_status tt_ddp_send_buffers(tt_ddp *d, int root);
 /* What tt_ddp_new compares, for the module as it is now. Collective. */
 TT_API tt_status tt_ddp_verify(tt_ddp *d);
+
+typedef enum tt_ddp_when {
+    TT_DDP_BEFORE_FORWARD,
+    TT_DDP_AFTER_FORWARD,
+} tt_ddp_when;
+
+/* In place of the sending of buffers. A hook that does not wait for what it started stores a future of it in
+ * *future_p, which is then no longer the hook's: it is waited for before forward computes, or else at the end
+ * of backward. `buffers` are those that are not ignored. */
+typedef tt_status (*tt_ddp_buffer_fn)(void *ctx, tt_ddp *d, const tt_state_dict *buffers,
+                                      tt_future **future_p);
+TT_API tt_status tt_ddp_set_buffer_hook(tt_ddp *d, tt_ddp_when when, tt_ddp_buffer_fn fn,
+                                        void *ctx); /* fn NULL: none */
 
 /* ---- asking ---------------------------------------------------------------------------- */
 
@@ -111,6 +156,14 @@ TT_API tt_status tt_ddp_verify(tt_ddp *d);
 TT_API int tt_ddp_n_params(const tt_ddp *d);
 TT_API tt_tensor *tt_ddp_param(const tt_ddp *d, int i);
 TT_API const char *tt_ddp_param_name(const tt_ddp *d, int i);
+/* The names of tensors that should be exactly those parameters, in any order: INVALID when one is not, or one
+ * of the parameters is missing. */
+TT_API tt_status tt_ddp_name_params(const tt_ddp *d, tt_tensor *const *ts, int n,
+                                    const char **names);
+/* With precision.params: what the last forward used in place of the parameter (or buffer) of this name, and
+ * what the optimizer works on. Borrowed; NULL without an error where there are no such twins. */
+TT_API tt_tensor *tt_ddp_low_precision(const tt_ddp *d, const char *name);
+TT_API tt_tensor *tt_ddp_full_precision(const tt_ddp *d, const char *name);
 /* find_unused: how many ranks used parameter i in the last reduction; -1 before, or past the end. */
 TT_API int tt_ddp_n_users(const tt_ddp *d, int i);
 
@@ -121,6 +174,8 @@ TT_API int tt_ddp_n_buckets(const tt_ddp *d);
 TT_API tt_value *tt_ddp_log_value(const tt_ddp *d);
 /* The same as a table. Free with tt_text_free. */
 TT_API char *tt_ddp_log(const tt_ddp *d);
+/* "env:NAME=value" or "env:NAME=N/A", a line for each variable that matters to training. Free likewise. */
+TT_API char *tt_ddp_env_text(void);
 
 /* ---- how tensors come into buckets --------------------------------------------------------- */
 
@@ -151,6 +206,10 @@ TT_API void tt_ddp_caps_limits(const tt_ddp_caps *caps, bool find_unused, bool s
  * one type and device. Buckets are numbered by their first tensors. UNSUPPORTED for sparse tensors. */
 TT_API tt_status tt_ddp_assign(tt_tensor *const *ts, int n, const tt_ddp_limits *limits,
                                int *bucket_of, int *n_buckets_p);
+/* The same; a failure goes into the record of d. */
+TT_API tt_status tt_ddp_assign_logged(tt_ddp *d, tt_tensor *const *ts, int n,
+                                      const tt_ddp_limits *limits, int *bucket_of,
+                                      int *n_buckets_p);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,8 @@ static void free_buckets(tti_ddp_bucket *bs, int n)
     for (int i = 0; bs != NULL && i < n; i++) {
         tti_ddp_hook_forget(&bs[i]);
         tt_tensor_free(bs[i].flat);
+        tt_tensor_free(bs[i].wire);
+        tt_tensor_free(bs[i].sparse);
         tt_work_free(bs[i].work);
         tti_mfree(bs[i].params);
     }
@@ -41,7 +43,7 @@ void tti_ddp_free_buckets(tt_ddp *d)
 
 bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad)
 {
-    return grad != NULL &&
+    return grad != NULL && p->view != NULL &&
            (grad == p->view || (grad->storage == p->view->storage &&
                                 grad->offset == p->view->offset && tti_is_contiguous(grad)));
 }
@@ -60,6 +62,22 @@ static tt_tensor *view_of(const tt_tensor *flat, const tt_tensor *like, int64_t 
     return tt_tensor_retain(tti_view_raw(flat, like->dims, strides, like->n_dims, offset));
 }
 
+/* Room for `total` elements, in the group's memory what travels. */
+static tt_status alloc_bucket(const tt_ddp *d, tti_ddp_bucket *b, int64_t total, tt_dtype dtype)
+{
+    tt_dtype reduce = d->precision.reduce;
+    bool converts = reduce != TT_F32 && reduce != dtype && tt_dtype_is_floating(dtype);
+    tt_shape shape = TT_SHAPE(total > 0 ? total : 1);
+
+    b->flat = tt_tensor_retain(converts ? tt_zeros(shape, dtype, TT_CPU)
+                                        : tt_pg_alloc(d->pg, shape, dtype));
+    if (b->flat == NULL || tt_zero_(b->flat) == NULL)
+        return tt_last_status();
+    if (converts)
+        b->wire = tt_tensor_retain(tt_pg_alloc(d->pg, shape, reduce));
+    return !converts || b->wire != NULL ? TT_OK : tt_last_status();
+}
+
 /* Memory for bucket b, and the views of its parameters. */
 static tt_status fill_bucket(layout *l, tti_ddp_bucket *b)
 {
@@ -76,13 +94,9 @@ static tt_status fill_bucket(layout *l, tti_ddp_bucket *b)
         total = offsets[i] + t->numel;
         b->bytes += (size_t)t->numel * tti_esize(t);
     }
-    if (st == TT_OK) {
-        b->flat = tt_tensor_retain(
-            tt_pg_alloc(l->d->pg, TT_SHAPE(total > 0 ? total : 1), (tt_dtype)first->dtype));
-        if (b->flat == NULL || tt_zero_(b->flat) == NULL)
-            st = tt_last_status();
-    }
-    for (int i = 0; st == TT_OK && i < b->n_params; i++) {
+    if (st == TT_OK && !l->d->params[b->params[0]].sparse)
+        st = alloc_bucket(l->d, b, total, (tt_dtype)first->dtype);
+    for (int i = 0; st == TT_OK && b->flat != NULL && i < b->n_params; i++) {
         int p = b->params[i];
 
         l->views[p] = view_of(b->flat, l->d->params[p].t, offsets[i]);
@@ -143,19 +157,28 @@ static tt_status install(layout *l)
     return TT_OK;
 }
 
+/* Dense gradients by size; after them sparse ones, each for itself. */
 static tt_status assign(layout *l, const int *order, const tt_ddp_limits *limits, bool reversed)
 {
-    int n = l->d->n_params;
+    int n = l->d->n_params, n_dense = 0, k = 0;
     tt_tensor **ts = tti_malloc((size_t)n * sizeof *ts);
     int *nr = tti_malloc((size_t)n * sizeof *nr);
     tt_status st = ts != NULL && nr != NULL ? TT_OK : TT_ERR_NOMEM;
 
     for (int i = 0; st == TT_OK && i < n; i++)
-        ts[i] = l->d->params[order[i]].t;
-    if (st == TT_OK)
-        st = tt_ddp_assign(ts, n, limits, nr, &l->n_buckets);
-    for (int i = 0; st == TT_OK && i < n; i++)
-        l->bucket_of[order[i]] = reversed ? l->n_buckets - 1 - nr[i] : nr[i];
+        if (!l->d->params[order[i]].sparse)
+            ts[n_dense++] = l->d->params[order[i]].t;
+    if (st == TT_OK && n_dense > 0)
+        st = tt_ddp_assign(ts, n_dense, limits, nr, &l->n_buckets);
+    n_dense = l->n_buckets;
+    for (int i = 0; st == TT_OK && i < n; i++) {
+        int *bucket = &l->bucket_of[order[i]];
+
+        if (l->d->params[order[i]].sparse)
+            *bucket = l->n_buckets++;
+        else
+            *bucket = reversed ? n_dense - 1 - nr[k++] : nr[k++];
+    }
     tti_mfree(ts);
     tti_mfree(nr);
     return st;

@@ -24,15 +24,26 @@ typedef struct tti_ddp_param {
     int bucket;
     tt_tensor *view; /* of the bucket: where the gradient goes; owned */
     tt_tensor *kept; /* owned: the gradient before, of a parameter that was not used */
+    bool sparse;     /* its gradient will be, and travels alone */
+    bool missing;    /* should have had a gradient in the last backward, and had none */
     bool ready;      /* in this backward */
     int n_fired;     /* how often its hook ran in this backward */
     bool was_used;   /* in the backward before */
     int n_expected;  /* static graph: how often it did in the first */
 } tti_ddp_param;
 
+/* A parameter of the module in two types. */
+typedef struct tti_ddp_twin {
+    char *name;
+    tt_tensor *low; /* owned: that of the last forward */
+} tti_ddp_twin;
+
 struct tti_ddp_bucket {
-    tt_tensor *flat; /* owned, in the group's memory */
-    int *params;     /* indices, in the order of their places */
+    tt_tensor *flat;   /* owned, in the group's memory; NULL for a sparse gradient */
+    tt_tensor *wire;   /* owned: what travels, if gradients do so in another type */
+    tt_tensor *sparse; /* owned: the one gradient while it travels */
+    bool skip;         /* nobody uses it in this iteration */
+    int *params;       /* indices, in the order of their places */
     int n_params;
     int n_pending;        /* not ready yet */
     size_t bytes;         /* of its parameters */
@@ -51,18 +62,25 @@ typedef struct tti_ddp_times {
 } tti_ddp_times;
 
 typedef enum tti_ddp_state {
-    TTI_DDP_IDLE,     /* gradients only add up */
-    TTI_DDP_PREPARED, /* the next backward reduces */
-    TTI_DDP_REDUCING, /* it has begun */
-    TTI_DDP_FAILED,   /* it ended with an error; works may be under way */
+    TTI_DDP_IDLE,       /* gradients only add up */
+    TTI_DDP_PREPARED,   /* the next backward reduces */
+    TTI_DDP_REDUCING,   /* it has begun */
+    TTI_DDP_FAILED,     /* it ended with an error; works may be under way */
+    TTI_DDP_UNFINISHED, /* it ended without gradients that should have come */
 } tti_ddp_state;
 
 struct tt_ddp {
     tt_module *module;
     tt_pg *pg;
+    uint64_t id; /* of its own in this process */
     bool find_unused, views, buffer_sync;
     bool static_graph;
-    bool search; /* find_unused, and the graph may change */
+    bool search;      /* find_unused, and the graph may change */
+    bool skip_unused; /* search: nor reduce what nobody uses */
+    tt_ddp_precision precision;
+    tti_ddp_twin *twins; /* precision.params: of all parameters that have one */
+    int n_twins;
+    tt_module *wrapper; /* owned, made when asked for */
     tt_ddp_caps caps;
     char **ignored;
     int n_ignored;
@@ -75,6 +93,16 @@ struct tt_ddp {
     tt_ddp_hook *hook; /* owned; NULL: the mean of all ranks */
     tt_join *join;     /* borrowed: the scope for uneven inputs, while there is one */
     bool has_joined;   /* there was one */
+    tt_ddp *outer;     /* whose forward runs around this one's */
+    uint64_t
+        outer_id; /* the last one compared with, and whether it has all parameters of this one */
+    bool outer_has_all;
+    bool hidden; /* search: the outputs of the last forward had parts that cannot be looked into */
+
+    tt_ddp_buffer_fn buffer_fn; /* NULL: rank 0's are sent */
+    tt_ddp_when buffer_when;
+    void *buffer_ctx;
+    tt_future *buffer_future; /* owned: to be waited for in backward */
 
     bool sync;
     tti_ddp_state state;
@@ -93,16 +121,22 @@ struct tt_ddp {
     tt_tensor *used;    /* int32: who used what since the last reduction; owned */
     tt_tensor *reduced; /* int32: the sum over ranks */
     tt_work *used_work;
-    bool have_used; /* `reduced` is that of a reduction */
+    tt_tensor *early; /* int32, skip_unused: who will use what; owned */
+    bool have_used;   /* `reduced` is that of a reduction */
 
     int64_t iteration; /* forwards that lead to a reduction */
     int sample_rate;
+    int n_started; /* buckets, in this backward */
     int n_buckets_reduced;
     tti_ddp_times times;
     int *first_order;  /* that of the first backward: rank 0's, once buckets are rebuilt */
     char *first_sizes; /* of the first buckets, as text */
     char *error;       /* of the last failure */
 };
+
+/* ---- ddp.c ------------------------------------------------------------------------------- */
+
+tt_status tti_ddp_make_maps(tt_ddp *d); /* what parameters without gradients need */
 
 /* ---- buckets.c -------------------------------------------------------------------------- */
 
@@ -125,6 +159,8 @@ tt_status tti_ddp_shadow(tt_ddp *d, bool asks);
 
 /* ---- unused.c --------------------------------------------------------------------------- */
 
+/* skip_unused: marks the buckets that nobody will use; `shadow`: this rank uses none. Collective. */
+tt_status tti_ddp_agree_unused(tt_ddp *d, bool shadow);
 tt_status tti_ddp_search_unused(tt_ddp *d, tt_tensor *const *outs, int n);
 /* So that backward begins the reduction even if no parameter gets a gradient on this rank. */
 tt_status tti_ddp_hook_outputs(tt_ddp *d, tt_tensor *const *outs, int n);
@@ -135,6 +171,7 @@ tt_status tti_ddp_unfinished(tt_ddp *d); /* the error that lists parameters with
 
 /* With uneven inputs: what this rank is about to do, for those that have none. */
 tt_status tti_ddp_tell_forward(tt_ddp *d, bool rebuilds, bool sends);
+tt_status tti_ddp_tell_after_forward(tt_ddp *d, bool sends, bool skips);
 tt_status tti_ddp_tell_reduction(tt_ddp *d, bool asks);
 int tti_ddp_root(const tt_ddp *d);                          /* whose order and buffers count */
 tt_reduce_op tti_ddp_op(const tt_ddp *d);                   /* of buckets */
@@ -146,6 +183,33 @@ bool tti_ddp_ignores(const tt_ddp *d, const char *name);
 tt_status tti_ddp_verify(const tt_ddp *d);
 enum { TTI_DDP_PARAMS = 1, TTI_DDP_BUFFERS = 2, TTI_DDP_ALL = 3 };
 tt_status tti_ddp_send_states(tt_ddp *d, int root, unsigned what);
+
+/* ---- sparse.c ------------------------------------------------------------------------------ */
+
+tt_status tti_ddp_mark_sparse(tt_ddp *d); /* parameters of which layers say so */
+/* As staging and writing back of dense gradients. */
+tt_status tti_ddp_stage_sparse(tt_ddp *d, tti_ddp_param *p, bool got);
+tt_status tti_ddp_take_sparse(tt_ddp *d, tti_ddp_param *p, bool used);
+
+/* ---- buffers.c ---------------------------------------------------------------------------- */
+
+/* Around a forward that leads to a reduction, in training: if there is something to do, and doing it. */
+bool tti_ddp_sends_buffers(const tt_ddp *d, tt_ddp_when now);
+tt_status tti_ddp_sync_buffers(tt_ddp *d, tt_ddp_when now);
+tt_status tti_ddp_wait_buffers(tt_ddp *d);
+
+/* ---- precision.c -------------------------------------------------------------------------- */
+
+tt_status tti_ddp_make_twins(tt_ddp *d); /* and converts buffers */
+void tti_ddp_free_twins(tt_ddp *d);
+/* Forward and call of the module, in the types that were asked for. */
+tt_tensor *tti_ddp_run(tt_ddp *d, tt_tensor *x);
+tt_value *tti_ddp_run_value(tt_ddp *d, tt_value *in);
+
+/* ---- group.c, wrap.c ------------------------------------------------------------------------ */
+
+tt_pg *tti_ddp_choose_group(tt_pg *pg, const tt_mesh *mesh);
+void tti_ddp_unwrap(tt_ddp *d);
 
 /* ---- log.c ------------------------------------------------------------------------------ */
 

@@ -12,10 +12,14 @@
 
 /* Put the gradient where the reduction expects it. `got`: it was computed in this backward; if not, the
  * parameter is not used here and its old gradient must come back when nobody else used it. */
-static tt_status stage(const tt_ddp *d, tti_ddp_param *p, bool got)
+static tt_status stage(tt_ddp *d, tti_ddp_param *p, bool got)
 {
     tt_tensor *grad = tt_grad_of(p->t);
 
+    if (d->buckets[p->bucket].skip)
+        return TT_OK;
+    if (p->sparse)
+        return tti_ddp_stage_sparse(d, p, got);
     if (grad == NULL)
         return tt_zero_(p->view) != NULL ? TT_OK : tt_last_status();
     if (d->views && tti_ddp_is_view(p, grad)) {
@@ -30,11 +34,14 @@ static tt_status stage(const tt_ddp *d, tti_ddp_param *p, bool got)
 }
 
 /* The gradient becomes what was reduced; one that nobody used stays what it was. */
-static tt_status write_back(const tt_ddp *d, tti_ddp_param *p)
+static tt_status write_back(tt_ddp *d, tti_ddp_param *p)
 {
     tt_tensor *grad = tt_grad_of(p->t), *kept = p->kept, *done = p->view;
-    bool used = d->reduced == NULL || ((const int32_t *)tti_data(d->reduced))[p->index] > 0;
+    bool used =
+        d->reduced == NULL ? !p->missing : ((const int32_t *)tti_data(d->reduced))[p->index] > 0;
 
+    if (p->sparse)
+        return tti_ddp_take_sparse(d, p, used);
     p->kept = NULL;
     if (!used) {
         if (kept != NULL)
@@ -68,12 +75,32 @@ static tt_status start_used_map(tt_ddp *d)
     return tt_pg_all_reduce(d->pg, d->reduced, NULL, &d->used_work);
 }
 
+static tt_status copy_flat(tt_tensor *dst, tt_tensor *src)
+{
+    tt_tensor *done = NULL;
+
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            done = tt_copy_(dst, src);
+        }
+    return done != NULL ? TT_OK : tt_last_status();
+}
+
 static tt_status start(tt_ddp *d, tti_ddp_bucket *b)
 {
     const tt_coll_options mean = { .op = tti_ddp_op(d) };
 
-    return d->hook != NULL ? tti_ddp_hook_start(d, b)
-                           : tt_pg_all_reduce(d->pg, b->flat, &mean, &b->work);
+    if (b->skip)
+        return TT_OK;
+    d->n_started++;
+    if (b->sparse != NULL)
+        return tt_pg_all_reduce(d->pg, b->sparse, NULL, &b->work);
+    if (d->hook != NULL)
+        return tti_ddp_hook_start(d, b);
+    if (b->wire != NULL)
+        TT_TRY(copy_flat(b->wire, b->flat));
+    return tt_pg_all_reduce(d->pg, b->wire != NULL ? b->wire : b->flat, &mean, &b->work);
 }
 
 static tt_status start_full(tt_ddp *d)
@@ -128,7 +155,12 @@ static tt_status wait_for(tt_work **work_p)
 
 static tt_status wait_for_bucket(tt_ddp *d, tti_ddp_bucket *b)
 {
-    return b->future != NULL ? tti_ddp_hook_wait(d, b) : wait_for(&b->work);
+    bool travelled = b->work != NULL;
+
+    if (b->future != NULL)
+        return tti_ddp_hook_wait(d, b);
+    TT_TRY(wait_for(&b->work));
+    return travelled && b->wire != NULL ? copy_flat(b->flat, b->wire) : TT_OK;
 }
 
 static tt_status finish(tt_ddp *d)
@@ -138,7 +170,8 @@ static tt_status finish(tt_ddp *d)
         tti_ddp_bucket *b = &d->buckets[i];
 
         TT_TRY(wait_for_bucket(d, b));
-        TT_TRY(tti_ddp_divide(d, b->flat));
+        if (b->flat != NULL && !b->skip)
+            TT_TRY(tti_ddp_divide(d, b->flat));
         for (int k = 0; k < b->n_params; k++)
             TT_TRY(write_back(d, &d->params[b->params[k]]));
         TT_TRY(tti_ddp_hook_done(d, b));
@@ -146,12 +179,27 @@ static tt_status finish(tt_ddp *d)
     return TT_OK;
 }
 
-/* What did not come: found by a search that looked at outputs only, or while learning. */
-static tt_status give_up_waiting(tt_ddp *d)
+/* Whether the search has overlooked that parameter i may be used: outputs hid it. */
+static bool is_hidden(const tt_ddp *d, int i)
 {
-    for (int i = 0; asks_who_used(d) && i < d->n_params; i++)
-        if (!d->params[i].ready)
-            TT_TRY(ready(d, i, d->params[i].n_fired > 0));
+    return d->search && d->hidden && d->unused[i];
+}
+
+/* What did not come. Others may wait for it, so it is sent as it is; whether that is right is another
+ * question, which the next forward answers. */
+static tt_status give_up_waiting(tt_ddp *d, bool *complete_p)
+{
+    *complete_p = true;
+    for (int i = 0; i < d->n_params; i++) {
+        tti_ddp_param *p = &d->params[i];
+        bool got = p->n_fired > 0;
+
+        if (p->ready)
+            continue;
+        p->missing = !asks_who_used(d) || (!got && is_hidden(d, i));
+        *complete_p &= !p->missing;
+        TT_TRY(ready(d, i, got));
+    }
     return TT_OK;
 }
 
@@ -182,15 +230,25 @@ static void compare_use(tt_ddp *d)
     }
 }
 
+/* All gradients are there: what the next iterations build on. */
+static void complete(tt_ddp *d)
+{
+    d->have_used = d->used != NULL;
+    if (!d->search && !d->may_rebuild)
+        learn(d);
+    compare_use(d);
+    d->state = TTI_DDP_IDLE;
+    d->iteration++;
+}
+
 static tt_status backward_end(void *ctx)
 {
     tt_ddp *d = ctx;
     tt_status st = TT_OK;
+    bool all;
 
     d->times.backward_end = tti_now_ns();
-    TT_TRY(tti_ddp_note_error(d, give_up_waiting(d)));
-    if (d->next_bucket < d->n_buckets)
-        return TT_OK; /* the next forward complains */
+    TT_TRY(tti_ddp_note_error(d, give_up_waiting(d, &all)));
     TT_SCOPE
         TT_NO_GRAD
         {
@@ -199,14 +257,13 @@ static tt_status backward_end(void *ctx)
                 st = tt_last_status();
         }
     TT_TRY(tti_ddp_note_error(d, st));
+    TT_TRY(tti_ddp_note_error(d, tti_ddp_wait_buffers(d)));
     d->times.comm_end = tti_now_ns();
-    d->n_buckets_reduced = d->n_buckets;
-    d->have_used = d->used != NULL;
-    if (!d->search && !d->may_rebuild)
-        learn(d);
-    compare_use(d);
-    d->state = TTI_DDP_IDLE;
-    d->iteration++;
+    d->n_buckets_reduced = d->n_started;
+    if (all)
+        complete(d);
+    else
+        d->state = TTI_DDP_UNFINISHED;
     return TT_OK;
 }
 
@@ -222,11 +279,12 @@ static void backward_failed(void *ctx)
 void tti_ddp_prepare(tt_ddp *d)
 {
     for (int i = 0; i < d->n_params; i++)
-        d->params[i].ready = false, d->params[i].n_fired = 0;
+        d->params[i].ready = d->params[i].missing = false, d->params[i].n_fired = 0;
     for (int b = 0; b < d->n_buckets; b++)
         d->buckets[b].n_pending = d->buckets[b].n_params;
     d->next_bucket = 0;
     d->n_ready = 0;
+    d->n_started = 0;
     d->state = TTI_DDP_PREPARED;
 }
 
@@ -238,6 +296,8 @@ tt_status tti_ddp_reset(tt_ddp *d)
         tt_status one = wait_for_bucket(d, &d->buckets[b]);
 
         st = st == TT_OK ? one : st;
+        tt_tensor_free(d->buckets[b].sparse);
+        d->buckets[b].sparse = NULL;
     }
     for (int i = 0; i < d->n_params; i++) {
         tt_tensor_free(d->params[i].kept);
@@ -254,7 +314,7 @@ static tt_status begin(tt_ddp *d)
     d->times.backward_start = tti_now_ns();
     d->state = TTI_DDP_REDUCING;
     for (int i = 0; i < d->n_params; i++)
-        if (d->search ? d->unused[i] : d->learned && d->params[i].n_expected == 0)
+        if (d->search ? d->unused[i] && !d->hidden : d->learned && d->params[i].n_expected == 0)
             TT_TRY(ready(d, i, false));
     return TT_OK;
 }

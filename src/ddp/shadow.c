@@ -10,7 +10,9 @@ enum {
     REBUILDS = 1, /* the buckets, in the order of the lowest rank that has inputs */
     SENDS = 2,    /* that rank's buffers */
     REDUCES = 4,
-    ASKS = 8, /* who used what, after the buckets */
+    ASKS = 8,   /* who used what, after the buckets */
+    AFTER = 16, /* after forward: SENDS means a hook for buffers */
+    SKIPS = 32, /* asks then who will use what */
 };
 
 /* ---- ranks with inputs -------------------------------------------------------------------- */
@@ -18,6 +20,13 @@ enum {
 tt_status tti_ddp_tell_forward(tt_ddp *d, bool rebuilds, bool sends)
 {
     int event = (rebuilds ? REBUILDS : 0) | (sends ? SENDS : 0);
+
+    return d->join != NULL ? tt_join_notify(d->join, d, event) : TT_OK;
+}
+
+tt_status tti_ddp_tell_after_forward(tt_ddp *d, bool sends, bool skips)
+{
+    int event = AFTER | (sends ? SENDS : 0) | (skips ? SKIPS : 0);
 
     return d->join != NULL ? tt_join_notify(d->join, d, event) : TT_OK;
 }
@@ -66,17 +75,28 @@ static void attach(void *self, tt_join *j)
     d->has_joined = d->has_joined || j != NULL;
 }
 
+static tt_status shadow_after(tt_ddp *d, int event)
+{
+    if ((event & SENDS) != 0) {
+        TT_TRY(tti_ddp_sync_buffers(d, TT_DDP_AFTER_FORWARD));
+        TT_TRY(tti_ddp_wait_buffers(d));
+    }
+    return (event & SKIPS) != 0 ? tti_ddp_agree_unused(d, true) : TT_OK;
+}
+
 static tt_status shadow(void *self, tt_join *j, int event)
 {
     tt_ddp *d = self;
 
+    (void)j;
+    if ((event & AFTER) != 0)
+        return tti_ddp_note_error(d, shadow_after(d, event));
     if ((event & REDUCES) != 0)
         return tti_ddp_note_error(d, tti_ddp_shadow(d, (event & ASKS) != 0));
     if ((event & REBUILDS) != 0)
         TT_TRY(tti_ddp_note_error(d, tti_ddp_rebuild(d)));
     if ((event & SENDS) != 0)
-        TT_TRY(tti_ddp_note_error(
-            d, tti_ddp_send_states(d, tt_join_first_active(j), TTI_DDP_BUFFERS)));
+        TT_TRY(tti_ddp_note_error(d, tti_ddp_sync_buffers(d, TT_DDP_BEFORE_FORWARD)));
     return TT_OK;
 }
 

@@ -40,9 +40,10 @@ static tt_status describe_all(const tt_ddp *d, const tt_state_dict *params, tt_v
             TT_TRY(describe_param(list, name, t));
     }
     snprintf(text, sizeof text,
-             "find_unused %d, static_graph %d, cap %zu, first %zu, caps %d, buffers %d",
-             d->find_unused, d->static_graph, d->caps.cap, d->caps.first, d->caps.n_per_bucket,
-             d->buffer_sync);
+             "find_unused %d, skip %d, static_graph %d, cap %zu, first %zu, caps %d, buffers %d, "
+             "reduce %s",
+             d->find_unused, d->skip_unused, d->static_graph, d->caps.cap, d->caps.first,
+             d->caps.n_per_bucket, d->buffer_sync, tt_dtype_name(d->precision.reduce));
     return tt_value_list_give(list, tt_value_text_new(text));
 }
 

@@ -38,6 +38,33 @@ tt_status tti_ddp_search_unused(tt_ddp *d, tt_tensor *const *outs, int n)
     return st;
 }
 
+/* ---- buckets that nobody uses ---------------------------------------------------------------- */
+
+static void mark_buckets(tt_ddp *d, const int32_t *users)
+{
+    for (int b = 0; b < d->n_buckets; b++) {
+        tti_ddp_bucket *bucket = &d->buckets[b];
+
+        bucket->skip = true;
+        for (int i = 0; i < bucket->n_params; i++)
+            bucket->skip &= users[bucket->params[i]] == 0;
+    }
+}
+
+tt_status tti_ddp_agree_unused(tt_ddp *d, bool shadow)
+{
+    int32_t *mine = tti_data(d->early);
+    const int32_t *before = tti_data(d->used);
+
+    for (int i = 0; i < d->n_params; i++)
+        mine[i] = !shadow && (before[i] != 0 || !d->unused[i] || d->hidden);
+    TT_TRY(tt_pg_all_reduce(d->pg, d->early, NULL, NULL));
+    mark_buckets(d, mine);
+    return TT_OK;
+}
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
 static tt_status output_hook(void *ctx, tt_tensor **grad_p)
 {
     (void)grad_p;
@@ -75,7 +102,7 @@ tt_status tti_ddp_hook_outputs(tt_ddp *d, tt_tensor *const *outs, int n)
 static void add_indices(const tt_ddp *d, tti_text *text)
 {
     for (int i = 0; i < d->n_params; i++)
-        if (!d->params[i].ready)
+        if (d->params[i].missing)
             tti_text_addf(text, " %d", i);
 }
 
@@ -84,7 +111,7 @@ static void add_names(const tt_ddp *d, tti_text *text)
     const char *comma = "";
 
     for (int i = 0; i < d->n_params; i++)
-        if (!d->params[i].ready) {
+        if (d->params[i].missing) {
             tti_text_addf(text, "%s\"%s\"", comma, d->params[i].name);
             comma = ", ";
         }
@@ -98,7 +125,11 @@ tt_status tti_ddp_unfinished(tt_ddp *d)
     tti_text_add(&text,
                  "ddp: expected that the reduction of the previous iteration had finished, but "
                  "some parameters got no gradient. ");
-    if (d->static_graph)
+    if (d->hidden)
+        tti_text_add(&text,
+                     "The outputs of forward hide something in an opaque value, where unused "
+                     "parameters cannot be searched for: return tensors, lists or maps. ");
+    else if (d->static_graph)
         tti_text_add(&text, "They had one in the first iteration: the graph has changed although "
                             "static_graph is set. ");
     else

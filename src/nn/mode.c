@@ -130,6 +130,17 @@ static tt_status convert_one(const target *to, tt_tensor *t)
     return TT_OK;
 }
 
+tt_status tti_convert_dtype(tt_tensor *t, tt_dtype dtype)
+{
+    const target to = { .dtype = dtype };
+
+    TT_NO_GRAD
+    {
+        TT_TRY(convert_one(&to, t));
+    }
+    return TT_OK;
+}
+
 static tt_status convert(void *ctx, tt_tensor *t)
 {
     TT_TRY(convert_one(ctx, t));

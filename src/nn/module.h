@@ -54,6 +54,12 @@ tt_status tti_null_given(const char *what, const char *expected);
 /* A borrowed tensor handed to the current scope too, so that it outlives its owner. */
 tt_tensor *tti_scope_keep(tt_tensor *t);
 
+/* A floating tensor gets another type; it stays the same object. */
+tt_status tti_convert_dtype(tt_tensor *t, tt_dtype dtype);
+
+/* Whether the gradient of the module's first parameter will be sparse: embeddings that ask for it. */
+bool tti_has_sparse_grad(const tt_module *m);
+
 /* ---- a map from pointers to pointers ------------------------------------------------------- */
 
 typedef struct tti_ptr_map {

@@ -217,7 +217,7 @@ static void new_tensors(const dist_group *g, const void *arg)
         tt_ddp *d;
 
         opt.find_unused = k == 1;
-        opt.no_buffer_sync = true;
+        opt.forward_sync_buffers = TT_DDP_OFF;
         TT_REQUIRE_OK(tt_module_give_child(m, "fc", tt_linear_new(10, 10, &no_bias)));
         d = ddp_new(m, g->pg, &opt);
         first = fresh_step(d, NULL);
@@ -319,12 +319,13 @@ static void ignore_params(const dist_group *g, const void *arg)
     for (int k = 0; k < 8; k++) {
         tt_module *m = chain_new(g), *fc2 = ddp_module(tt_linear_new(1, 1, NULL)), *local;
         tt_tensor *old = tt_tensor_retain(tt_module_param(m, "fc2.weight"));
-        tt_ddp *d = ddp_new(m, g->pg,
-                            &(tt_ddp_options){ .ignored = ignored,
-                                               .n_ignored = 3,
-                                               .static_graph = k % 2 == 1,
-                                               .find_unused = k / 2 % 2 == 1,
-                                               .no_buffer_sync = k / 4 == 1 });
+        tt_ddp *d = ddp_new(
+            m, g->pg,
+            &(tt_ddp_options){ .ignored = ignored,
+                               .n_ignored = 3,
+                               .static_graph = k % 2 == 1,
+                               .find_unused = k / 2 % 2 == 1,
+                               .forward_sync_buffers = k / 4 == 1 ? TT_DDP_OFF : TT_DDP_DEFAULT });
 
         TT_REQUIRE_OK(tt_module_set_child(m, "fc2", fc2));
         local = ddp_module(tt_module_copy(m));

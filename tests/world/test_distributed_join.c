@@ -190,7 +190,7 @@ static void no_buffer_sync(const dist_group *g, const void *arg)
     (void)arg;
     TT_REQUIRE_OK(tt_module_give_child(m, "a", tt_linear_new(10, 10, NULL)));
     TT_REQUIRE_OK(tt_module_add_buffer(m, "noise", ddp_random(TT_SHAPE(10), seed)));
-    d = ddp_new(m, g->pg, &(tt_ddp_options){ .no_buffer_sync = true });
+    d = ddp_new(m, g->pg, &(tt_ddp_options){ .forward_sync_buffers = TT_DDP_OFF });
     /* Construction has sent rank 0's; from here on they may differ. */
     TT_NO_GRAD
     {

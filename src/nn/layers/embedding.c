@@ -66,6 +66,14 @@ static const tt_module_class bag_class = { .name = "EmbeddingBag",
                                            .call = bag_call,
                                            .describe = bag_describe };
 
+bool tti_has_sparse_grad(const tt_module *m)
+{
+    const embedding *e = m->data;
+
+    return (m->cls == &embedding_class && e->opt.sparse_grad) ||
+           (m->cls == &bag_class && e->bag.sparse_grad);
+}
+
 /* ---- making ------------------------------------------------------------------------------ */
 
 /* A weight drawn from N(0, 1) with zeros in the padding row; of the scope. */
