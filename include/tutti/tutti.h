@@ -12,6 +12,7 @@
 #define TUTTI_TUTTI_H
 
 #include "tutti/autograd.h"
+#include "tutti/average.h"
 #include "tutti/base.h"
 #include "tutti/collective.h"
 #include "tutti/data.h"
