@@ -91,10 +91,14 @@ typedef struct tt_distributed_sampler_options {
     uint64_t seed; /* the same on all ranks */
     bool in_order; /* do not shuffle */
     bool drop_last;
+    /* Leave out so many from the beginning of the order: what other ranks, as many as they were, have
+     * had of an epoch that is now to be finished. */
+    int64_t start;
 } tt_distributed_sampler_options;
 
 /* Every size-th index of the epoch's order, beginning with `rank`. All ranks get the same number: the
- * order is repeated from its beginning to fill up, or with drop_last cut at the end. */
+ * order is repeated from where it began to fill up, or with drop_last cut at the end. The order depends on
+ * seed and epoch, not on the number of ranks. tt_loader_seek resumes within an epoch. */
 TT_API tt_sampler *tt_distributed_sampler_new(int64_t n, int rank, int size,
                                               const tt_distributed_sampler_options *opt);
 

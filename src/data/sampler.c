@@ -54,6 +54,7 @@ tt_status tt_sampler_order(tt_sampler *s, uint64_t epoch, int64_t *indices)
 typedef struct plan {
     int64_t n;
     int64_t per_epoch; /* indices of this rank */
+    int64_t start;     /* of the order */
     uint64_t seed;
     int rank, size;
     bool shuffle, replacement;
@@ -91,6 +92,12 @@ static void shuffle(int64_t *a, int64_t n, uint64_t seed, uint64_t epoch)
     }
 }
 
+/* Where entry i of this rank is in the order of all. */
+static int64_t place(const plan *p, int64_t i)
+{
+    return p->start + (p->rank + i * p->size) % (p->n - p->start);
+}
+
 static int64_t plan_length(void *ctx)
 {
     return ((plan *)ctx)->per_epoch;
@@ -108,7 +115,7 @@ static tt_status plan_order(void *ctx, uint64_t epoch, int64_t *out)
     }
     if (!p->shuffle) {
         for (int64_t i = 0; i < p->per_epoch; i++)
-            out[i] = (p->rank + i * p->size) % p->n;
+            out[i] = place(p, i);
         return TT_OK;
     }
     all = p->per_epoch == p->n ? out : tti_malloc((size_t)p->n * sizeof *all);
@@ -120,7 +127,7 @@ static tt_status plan_order(void *ctx, uint64_t epoch, int64_t *out)
     if (all == out)
         return TT_OK;
     for (int64_t i = 0; i < p->per_epoch; i++)
-        out[i] = all[(p->rank + i * p->size) % p->n];
+        out[i] = all[place(p, i)];
     tti_mfree(all);
     return TT_OK;
 }
@@ -183,11 +190,16 @@ tt_sampler *tt_distributed_sampler_new(int64_t n, int rank, int size,
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "distributed_sampler: expected 0 <= rank < size, got %d and %d", rank,
                             size);
-    each = n / size; /* with drop_last: ceil((n - size) / size) when there is a rest */
-    if (!o.drop_last && n % size != 0)
+    if (n >= 0 && (o.start < 0 || o.start > n))
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "distributed_sampler: expected 0 <= start <= %lld, got %lld",
+                            (long long)n, (long long)o.start);
+    each = (n - o.start) / size; /* with drop_last: ceil((n - size) / size) when there is a rest */
+    if (!o.drop_last && (n - o.start) % size != 0)
         each++;
     return plan_new((plan){ .n = n,
                             .per_epoch = each,
+                            .start = o.start,
                             .seed = o.seed,
                             .rank = rank,
                             .size = size,

@@ -138,7 +138,7 @@ static int64_t each_rank(int64_t n, int size, bool drop_last, bool in_order, int
     return per_rank;
 }
 
-TT_TEST(distributed, test_DistributedSampler_padding)
+TT_TEST(data, distributed_sampler_pads_or_cuts)
 {
     for (int w = 1; w <= 9; w++) {
         for (int in_order = 0; in_order < 2; in_order++) {
@@ -160,6 +160,63 @@ TT_TEST(data, distributed_sampler_refuses_ranks_outside_the_world)
     TT_CHECK_NULL(tt_distributed_sampler_new(10, 2, 2, NULL));
     TT_CHECK_CONTAINS(tt_last_error(), "0 <= rank < size, got 2 and 2");
     TT_CHECK_NULL(tt_distributed_sampler_new(10, 0, 0, NULL));
+}
+
+/* Three ranks take two each, then two others finish the epoch: everything once, in the same order. */
+TT_TEST(data, distributed_sampler_goes_on_with_other_ranks)
+{
+    int64_t order[10], n = 0;
+    tt_sampler *s =
+        tt_distributed_sampler_new(10, 0, 1, &(tt_distributed_sampler_options){ .seed = 3 });
+    int64_t *whole = order_of(s, 5);
+
+    tt_sampler_free(s);
+    for (int64_t i = 0; i < 2; i++)
+        for (int rank = 0; rank < 3; rank++) {
+            int64_t *a;
+
+            s = tt_distributed_sampler_new(10, rank, 3,
+                                           &(tt_distributed_sampler_options){ .seed = 3 });
+            a = order_of(s, 5);
+            order[n++] = a[i];
+            free(a);
+            tt_sampler_free(s);
+        }
+    for (int64_t i = 0; i < 2; i++)
+        for (int rank = 0; rank < 2; rank++) {
+            int64_t *a;
+
+            s = tt_distributed_sampler_new(
+                10, rank, 2, &(tt_distributed_sampler_options){ .seed = 3, .start = 6 });
+            TT_REQUIRE_EQ(tt_sampler_length(s), 2);
+            a = order_of(s, 5);
+            order[n++] = a[i];
+            free(a);
+            tt_sampler_free(s);
+        }
+    TT_CHECK_MEM(order, whole, sizeof order);
+    free(whole);
+}
+
+TT_TEST(data, distributed_sampler_starts_within_the_data)
+{
+    tt_distributed_sampler_options o = { .in_order = true, .start = 8 };
+    tt_sampler *s = tt_distributed_sampler_new(10, 2, 3, &o);
+    int64_t *a = order_of(s, 0);
+
+    TT_CHECK_EQ(tt_sampler_length(s), 1);
+    TT_CHECK_EQ(a[0], 8); /* filled up from where it began */
+    free(a);
+    tt_sampler_free(s);
+    o.start = 10;
+    s = tt_distributed_sampler_new(10, 0, 3, &o);
+    TT_CHECK_EQ(tt_sampler_length(s), 0);
+    tt_sampler_free(s);
+    o.start = 11;
+    TT_CHECK_NULL(tt_distributed_sampler_new(10, 0, 3, &o));
+    TT_CHECK_CONTAINS(tt_last_error(), "0 <= start <= 10, got 11");
+    o.start = -1;
+    TT_CHECK_NULL(tt_distributed_sampler_new(10, 0, 3, &o));
 }
 
 TT_TEST(data, batch_sampler_groups_indices)
