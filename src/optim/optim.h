@@ -35,4 +35,7 @@ double tti_optim_or(double value, double fallback);
 /* Refuse a number below `least` (or NaN): "sgd: expected momentum >= 0, got -1". */
 tt_status tti_optim_at_least(const char *kind, const char *name, double value, double least);
 
+/* What tt_optim_step does for one parameter. */
+tt_status tti_optim_step_one(tt_optim *o, int group, int i);
+
 #endif

@@ -146,6 +146,19 @@ tt_status tt_optim_step(tt_optim *o)
     return st;
 }
 
+tt_status tti_optim_step_one(tt_optim *o, int group, int i)
+{
+    tti_optim_group *g = &o->groups[group];
+    tt_status st = TT_OK;
+
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            st = update_slot(o, &g->slots[i], g->numbers);
+        }
+    return st;
+}
+
 static tt_status zero_one(tt_tensor *p, bool to_zero)
 {
     tt_tensor *grad = p->meta != NULL ? p->meta->grad : NULL;
