@@ -106,9 +106,11 @@ struct tt_ddp {
 
     bool sync;
     tti_ddp_state state;
-    int next_bucket; /* to be started */
-    int *order;      /* in which gradients became ready, this backward */
-    int n_ready;     /* how many are in there */
+    int next_bucket;  /* to be started */
+    int next_arrival; /* to become gradients */
+    bool eager;       /* as soon as they can */
+    int *order;       /* in which gradients became ready, this backward */
+    int n_ready;      /* how many are in there */
     bool rebuilt;
     bool may_rebuild; /* a whole backward has left its order in `first_order` */
     bool removed;

@@ -66,13 +66,16 @@ static bool asks_who_used(const tt_ddp *d)
     return d->search || (d->static_graph && !d->learned);
 }
 
-/* ---- buckets on their way ------------------------------------------------------------------ */
+/* ---- buckets that arrive ------------------------------------------------------------------ */
 
-static tt_status start_used_map(tt_ddp *d)
+static tt_status wait_for(tt_work **work_p)
 {
-    if (tt_copy_(d->reduced, d->used) == NULL)
-        return tt_last_status();
-    return tt_pg_all_reduce(d->pg, d->reduced, NULL, &d->used_work);
+    tt_work *w = *work_p;
+    tt_status st = w != NULL ? tt_work_wait(w, 0) : TT_OK;
+
+    *work_p = NULL;
+    tt_work_free(w);
+    return st;
 }
 
 static tt_status copy_flat(tt_tensor *dst, tt_tensor *src)
@@ -85,6 +88,69 @@ static tt_status copy_flat(tt_tensor *dst, tt_tensor *src)
             done = tt_copy_(dst, src);
         }
     return done != NULL ? TT_OK : tt_last_status();
+}
+
+static tt_status wait_for_bucket(tt_ddp *d, tti_ddp_bucket *b)
+{
+    bool travelled = b->work != NULL;
+
+    if (b->future != NULL)
+        return tti_ddp_hook_wait(d, b);
+    TT_TRY(wait_for(&b->work));
+    return travelled && b->wire != NULL ? copy_flat(b->flat, b->wire) : TT_OK;
+}
+
+static bool has_arrived(const tti_ddp_bucket *b)
+{
+    return b->future != NULL ? tt_future_done(b->future) : tt_work_done(b->work);
+}
+
+/* The next bucket on its way becomes gradients, and whoever waits for those gets to work. */
+static tt_status arrive(tt_ddp *d)
+{
+    tti_ddp_bucket *b = &d->buckets[d->next_arrival++];
+
+    TT_TRY(wait_for_bucket(d, b));
+    if (b->flat != NULL && !b->skip)
+        TT_TRY(tti_ddp_divide(d, b->flat));
+    for (int k = 0; k < b->n_params; k++)
+        TT_TRY(write_back(d, &d->params[b->params[k]]));
+    TT_TRY(tti_ddp_hook_done(d, b));
+    for (int k = 0; k < b->n_params; k++)
+        TT_TRY(tti_ddp_update(d->params[b->params[k]].t));
+    return TT_OK;
+}
+
+/* In backward, if somebody waits for gradients: those that are there, without waiting. */
+static tt_status take_arrivals(tt_ddp *d)
+{
+    tt_status st = TT_OK;
+
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            while (st == TT_OK && d->next_arrival < d->next_bucket &&
+                   has_arrived(&d->buckets[d->next_arrival]))
+                st = arrive(d);
+        }
+    return st;
+}
+
+static tt_status finish(tt_ddp *d)
+{
+    TT_TRY(wait_for(&d->used_work));
+    while (d->next_arrival < d->n_buckets)
+        TT_TRY(arrive(d));
+    return TT_OK;
+}
+
+/* ---- buckets on their way ------------------------------------------------------------------ */
+
+static tt_status start_used_map(tt_ddp *d)
+{
+    if (tt_copy_(d->reduced, d->used) == NULL)
+        return tt_last_status();
+    return tt_pg_all_reduce(d->pg, d->reduced, NULL, &d->used_work);
 }
 
 static tt_status start(tt_ddp *d, tti_ddp_bucket *b)
@@ -115,7 +181,7 @@ static tt_status start_full(tt_ddp *d)
         if (d->next_bucket == d->n_buckets && asks_who_used(d))
             TT_TRY(start_used_map(d));
     }
-    return TT_OK;
+    return d->eager ? take_arrivals(d) : TT_OK;
 }
 
 static tt_status ready(tt_ddp *d, int i, bool got)
@@ -142,42 +208,6 @@ static tt_status ready(tt_ddp *d, int i, bool got)
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
-
-static tt_status wait_for(tt_work **work_p)
-{
-    tt_work *w = *work_p;
-    tt_status st = w != NULL ? tt_work_wait(w, 0) : TT_OK;
-
-    *work_p = NULL;
-    tt_work_free(w);
-    return st;
-}
-
-static tt_status wait_for_bucket(tt_ddp *d, tti_ddp_bucket *b)
-{
-    bool travelled = b->work != NULL;
-
-    if (b->future != NULL)
-        return tti_ddp_hook_wait(d, b);
-    TT_TRY(wait_for(&b->work));
-    return travelled && b->wire != NULL ? copy_flat(b->flat, b->wire) : TT_OK;
-}
-
-static tt_status finish(tt_ddp *d)
-{
-    TT_TRY(wait_for(&d->used_work));
-    for (int i = 0; i < d->n_buckets; i++) {
-        tti_ddp_bucket *b = &d->buckets[i];
-
-        TT_TRY(wait_for_bucket(d, b));
-        if (b->flat != NULL && !b->skip)
-            TT_TRY(tti_ddp_divide(d, b->flat));
-        for (int k = 0; k < b->n_params; k++)
-            TT_TRY(write_back(d, &d->params[b->params[k]]));
-        TT_TRY(tti_ddp_hook_done(d, b));
-    }
-    return TT_OK;
-}
 
 /* Whether the search has overlooked that parameter i may be used: outputs hid it. */
 static bool is_hidden(const tt_ddp *d, int i)
@@ -276,6 +306,16 @@ static void backward_failed(void *ctx)
 
 /* ---- the beginning ------------------------------------------------------------------------- */
 
+/* Whether gradients are used inside of backward; who used what has to be known by then. */
+static bool is_eager(const tt_ddp *d)
+{
+    bool any = d->hook != NULL && d->hook->done != NULL;
+
+    for (int i = 0; i < d->n_params && !any; i++)
+        any = tti_ddp_updates(d->params[i].t);
+    return any && !asks_who_used(d);
+}
+
 void tti_ddp_prepare(tt_ddp *d)
 {
     for (int i = 0; i < d->n_params; i++)
@@ -283,6 +323,8 @@ void tti_ddp_prepare(tt_ddp *d)
     for (int b = 0; b < d->n_buckets; b++)
         d->buckets[b].n_pending = d->buckets[b].n_params;
     d->next_bucket = 0;
+    d->next_arrival = 0;
+    d->eager = is_eager(d);
     d->n_ready = 0;
     d->n_started = 0;
     d->state = TTI_DDP_PREPARED;

@@ -20,4 +20,8 @@ tt_status tti_ddp_hook_done(tt_ddp *d, tti_ddp_bucket *b);
 void tti_ddp_hook_forget(tti_ddp_bucket *b);
 void tti_ddp_hook_free(tt_ddp *d);
 
+/* Whether an optimizer updates this parameter inside of backward; it does so now. */
+bool tti_ddp_updates(const tt_tensor *leaf);
+tt_status tti_ddp_update(tt_tensor *leaf);
+
 #endif

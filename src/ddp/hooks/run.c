@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "ddp/ddp.h"
 #include "ddp/hooks/hooks.h"
+#include "ddp/hooks/stock.h"
 #include "tutti/ops.h"
 
 struct tti_ddp_shown {
@@ -32,7 +33,6 @@ static tti_ddp_shown *show(tt_ddp *d, tti_ddp_bucket *b)
         names[i] = p->name;
     }
     s->bucket = (tt_ddp_bucket){ .index = (int)(b - d->buckets),
-                                 .is_last = b == d->buckets + d->n_buckets - 1,
                                  .ddp = d,
                                  .pg = d->pg,
                                  .flat = b->flat,
@@ -62,6 +62,15 @@ static tt_status blame(const tt_ddp *d, const tti_ddp_bucket *b, const char *sil
 
 /* ---- calling -------------------------------------------------------------------------------- */
 
+/* Sparse gradients and what nobody uses do not come to hooks. */
+static bool is_last(const tt_ddp *d, const tti_ddp_bucket *b)
+{
+    while (++b < d->buckets + d->n_buckets)
+        if (b->flat != NULL && !b->skip)
+            return false;
+    return true;
+}
+
 tt_status tti_ddp_hook_start(tt_ddp *d, tti_ddp_bucket *b)
 {
     if (b->shown == NULL)
@@ -69,6 +78,7 @@ tt_status tti_ddp_hook_start(tt_ddp *d, tti_ddp_bucket *b)
     if (b->shown == NULL)
         return TT_ERR_NOMEM;
     b->shown->bucket.iteration = d->iteration;
+    b->shown->bucket.is_last = is_last(d, b);
     tt_clear_error();
     TT_SCOPE
         TT_NO_GRAD
@@ -78,21 +88,9 @@ tt_status tti_ddp_hook_start(tt_ddp *d, tti_ddp_bucket *b)
     return b->future != NULL ? TT_OK : blame(d, b, "it gave no future");
 }
 
-/* The tensor in what a future gave: itself, or the first of a list. */
-static tt_tensor *tensor_in(const tt_value *v)
-{
-    tt_value_kind kind = tt_value_kind_of(v);
-
-    if ((kind == TT_VALUE_LIST || kind == TT_VALUE_TUPLE) && tt_value_count(v) > 0) {
-        v = tt_value_at(v, 0);
-        kind = tt_value_kind_of(v);
-    }
-    return kind == TT_VALUE_TENSOR ? tt_value_as_tensor(v) : NULL;
-}
-
 static tt_status take(tti_ddp_bucket *b, const tt_value *v)
 {
-    tt_tensor *t = tensor_in(v);
+    tt_tensor *t = tti_hook_tensor(v);
     int64_t n = tt_tensor_numel(b->flat);
 
     if (t == NULL)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the tests of hooks share: a small model, its steps, and comparing. */
 #include "unit/ddp/hook_tools.h"
 
 #include "tutti/functional.h"
