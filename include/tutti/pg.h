@@ -40,6 +40,9 @@ typedef struct tt_pg_options {
     tt_debug_level debug; /* of this group */
     bool no_cma; /* do not copy straight between processes even where the system allows it */
     size_t staging_bytes; /* of shared memory per rank; 0: chosen */
+    /* tt_pg_new_store only: what messages call each rank, if that is not its number; copied. For members of a
+     * larger job that meet at a store of their own. */
+    const int *global_ranks;
 } tt_pg_options;
 
 /* ---- life time ------------------------------------------------------------------------- */

@@ -11,8 +11,6 @@
 #include "pg/work.h"
 #include "prof/emit.h"
 
-enum { DEFAULT_TIMEOUT_MS = 1800000 };
-
 static atomic_int n_groups;
 atomic_uint tti_fork_id;
 
@@ -226,6 +224,7 @@ tt_pg *tti_group_new(const tti_group_args *a)
     pg->debug = a->opt.debug;
     pg->options = a->opt;
     pg->options.name = pg->options.desc = pg->options.backend = NULL;
+    pg->options.global_ranks = NULL;
     pg->fork_id = atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
     atomic_init(&pg->timeout_ms, a->opt.timeout_ms);
     tt_status st = copy_args(pg, a);
@@ -291,7 +290,7 @@ void tt_pg_abort(tt_pg *pg, const char *reason)
         pg->ops->abort(pg->backend, reason);
 }
 
-/* ---- the group of all ranks -------------------------------------------------------------------- */
+/* ---- backends --------------------------------------------------------------------------------- */
 
 const tti_backend_ops *tti_backend_find(const char *name)
 {
@@ -305,89 +304,4 @@ const tti_backend_ops *tti_backend_find(const char *name)
     TT_FAIL(TT_ERR_INVALID, "backend: expected one of %s; got \"%s\"", tti_text_str(&known), name);
     tti_text_fini(&known);
     return NULL;
-}
-
-static tt_status check_options(const tt_pg_options *opt)
-{
-    if (opt->timeout_ms < 0)
-        return TT_FAIL(TT_ERR_INVALID, "group: expected a time-out of 0 ms or more, got %d",
-                       opt->timeout_ms);
-    if ((unsigned)opt->debug > TT_DEBUG_DETAIL)
-        return TT_FAIL(TT_ERR_INVALID, "group: %d is no debug level", (int)opt->debug);
-    return TT_OK;
-}
-
-/* How often this rank made a group of all ranks on this store: part of the group's key. The count is kept
- * in the store, so that it goes on when the store is opened again. */
-static tt_status generation(tt_store *store, int rank, int64_t *n_p)
-{
-    char key[48];
-
-    if (store == NULL) {
-        *n_p = 1;
-        return TT_OK;
-    }
-    snprintf(key, sizeof key, "tutti/made/%d", rank);
-    return tt_store_add(store, key, 1, n_p);
-}
-
-static tt_pg *world_new(tt_store *store, int rank, int size, const tti_backend_ops *ops,
-                        tt_pg_options opt)
-{
-    char uid[48];
-    int64_t n;
-    int *ranks = tti_malloc((size_t)size * sizeof *ranks);
-    if (ranks == NULL)
-        return NULL;
-    for (int i = 0; i < size; i++)
-        ranks[i] = i;
-    tt_pg *pg = NULL;
-    if (generation(store, rank, &n) == TT_OK) {
-        snprintf(uid, sizeof uid, "tutti/g%lld", (long long)n);
-        pg = tti_group_new(&(tti_group_args){ .root = store,
-                                              .uid = uid,
-                                              .global_ranks = ranks,
-                                              .n_ranks = size,
-                                              .rank = rank,
-                                              .global_rank = rank,
-                                              .ops = ops,
-                                              .opt = opt,
-                                              .name = opt.name != NULL ? opt.name : "world" });
-    }
-    tti_mfree(ranks);
-    if (pg != NULL)
-        tti_prof_set_world(rank, size, ops->name);
-    return pg;
-}
-
-tt_pg *tt_pg_new_store(tt_store *store, int rank, int size, const tt_pg_options *opt)
-{
-    tt_pg_options o = opt != NULL ? *opt : (tt_pg_options){ 0 };
-
-    if (size < 1 || rank < 0 || rank >= size)
-        return TT_FAIL_NULL(TT_ERR_INVALID,
-                            "group: expected a rank from 0 to size - 1, got rank %d of %d", rank,
-                            size);
-    if (check_options(&o) != TT_OK)
-        return NULL;
-    if (o.backend == NULL)
-        o.backend = tti_env_get(TTI_ENV_BACKEND) != NULL ? tti_env_get(TTI_ENV_BACKEND) : "shm";
-    const tti_backend_ops *ops = tti_backend_find(o.backend);
-    if (ops == NULL)
-        return NULL;
-    if (o.timeout_ms == 0)
-        o.timeout_ms = DEFAULT_TIMEOUT_MS;
-    return world_new(store, rank, size, ops, o);
-}
-
-tt_pg *tt_pg_new(const char *url, const tt_pg_options *opt)
-{
-    tt_rendezvous r = { 0 };
-    tt_rendezvous_options ro = { .timeout_ms =
-                                     opt != NULL && opt->timeout_ms > 0 ? opt->timeout_ms : 0 };
-    if (tt_rendezvous_open(url, &ro, &r) != TT_OK)
-        return NULL;
-    tt_pg *pg = tt_pg_new_store(r.store, r.rank, r.size, opt);
-    tt_rendezvous_close(&r);
-    return pg;
 }

@@ -490,3 +490,31 @@ TT_TEST(pg_group, a_missing_default_group_is_said)
     tt_clear_error();
     TT_CHECK_ERR_SAYS(tt_pg_barrier(tt_pg_default(), NULL, NULL), TT_ERR_INVALID, "tt_pg_init");
 }
+
+TT_TEST(, members_of_a_larger_job_keep_their_global_ranks)
+{
+    const int names[] = { 7, 3 };
+    tt_pg *pg;
+
+    pg = tt_pg_new_store(NULL, 1, 2, &(tt_pg_options){ .backend = "fake", .global_ranks = names });
+    TT_REQUIRE_NOT_NULL(pg);
+    TT_CHECK_EQ(tt_pg_rank(pg), 1);
+    TT_CHECK_EQ(tt_pg_global_rank(pg, 0), 7);
+    TT_CHECK_EQ(tt_pg_global_rank(pg, 1), 3);
+    TT_CHECK_EQ(tt_pg_group_rank(pg, 7), 0);
+    TT_CHECK_EQ(tt_pg_group_rank(pg, 0), -1);
+    tt_pg_free(pg);
+}
+
+TT_TEST(, global_ranks_are_checked)
+{
+    const int twice[] = { 4, 4 }, negative[] = { 0, -1 };
+
+    TT_CHECK_NULL(
+        tt_pg_new_store(NULL, 0, 2, &(tt_pg_options){ .backend = "fake", .global_ranks = twice }));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
+    TT_CHECK(strstr(tt_last_error(), "ranks 0 and 1 have global rank 4") != NULL);
+    TT_CHECK_NULL(tt_pg_new_store(NULL, 0, 2,
+                                  &(tt_pg_options){ .backend = "fake", .global_ranks = negative }));
+    TT_CHECK(strstr(tt_last_error(), "global rank -1 of rank 1") != NULL);
+}
