@@ -3,11 +3,52 @@
  * record once, through TT_FAIL; nobody else touches it. */
 #include "base/status.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static _Thread_local tti_error_copy last;
+#include "base/tls.h"
+
+/* Thread-local room is scarce in a library that is opened late, and records are large: each thread gets its own
+ * from the heap with its first failure. */
+static TTI_HOT_TLS tti_error_copy *mine;
+static tti_error_copy no_memory; /* for threads that get none, together */
+static const tti_error_copy none;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool has_key;
+
+static void thread_ends(void *record)
+{
+    mine = NULL;
+    free(record);
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&key, thread_ends) == 0;
+}
+
+static const tti_error_copy *last(void)
+{
+    return mine != NULL ? mine : &none;
+}
+
+static tti_error_copy *last_mutable(void)
+{
+    if (mine != NULL)
+        return mine;
+    pthread_once(&once, make_key);
+    tti_error_copy *fresh = has_key ? calloc(1, sizeof *fresh) : NULL;
+    if (fresh == NULL || pthread_setspecific(key, fresh) != 0) {
+        free(fresh);
+        return &no_memory;
+    }
+    return mine = fresh;
+}
 
 static const struct {
     tt_status status;
@@ -45,15 +86,16 @@ static const char *short_path(const char *file)
 
 static void record(const char *file, int line, tt_status st, const char *fmt, va_list args)
 {
-    char text[sizeof last.text];
+    tti_error_copy *r = last_mutable();
+    char text[sizeof r->text];
 
     vsnprintf(text, sizeof text, fmt, args); /* the arguments may point into the old record */
-    memcpy(last.text, text, sizeof text);
-    last.status = st;
+    memcpy(r->text, text, sizeof text);
+    r->status = st;
     if (file != NULL)
-        snprintf(last.where, sizeof last.where, "%s:%d", short_path(file), line);
+        snprintf(r->where, sizeof r->where, "%s:%d", short_path(file), line);
     else
-        snprintf(last.where, sizeof last.where, "user code");
+        snprintf(r->where, sizeof r->where, "user code");
 }
 
 tt_status tti_fail(const char *file, int line, tt_status st, const char *fmt, ...)
@@ -78,32 +120,34 @@ tt_status tt_fail(tt_status st, const char *fmt, ...)
 
 const char *tt_last_error(void)
 {
-    return last.text;
+    return last()->text;
 }
 
 tt_status tt_last_status(void)
 {
-    return last.status;
+    return last()->status;
 }
 
 const char *tt_last_error_where(void)
 {
-    return last.where;
+    return last()->where;
 }
 
 void tt_clear_error(void)
 {
-    last = (tti_error_copy){ 0 };
+    if (mine != NULL)
+        *mine = none;
 }
 
 void tti_error_save(tti_error_copy *copy)
 {
-    *copy = last;
+    *copy = *last();
 }
 
 void tti_error_restore(const tti_error_copy *copy)
 {
-    last = *copy;
+    if (mine != NULL || copy->status != TT_OK || copy->text[0] != '\0')
+        *last_mutable() = *copy;
 }
 
 const char *tt_version(void)

@@ -2,6 +2,7 @@
 /* What nests on a thread: the program's own scopes, and tensor operators, which an observer tells us of. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "prof/emit.h"
 #include "prof/prof.h"
 #include "tutti/observe.h"
@@ -20,8 +21,12 @@ typedef struct stack {
     uint64_t epoch; /* operators: of the observer that began them */
 } stack;
 
-static _Thread_local stack scopes, ops;
-static _Thread_local bool has_end; /* the end of this thread closes what is open */
+/* Of one thread; from the heap, because thread-local room is scarce. */
+typedef struct nesting {
+    stack scopes, ops;
+} nesting;
+
+static _Thread_local nesting *mine; /* the end of the thread closes what is open */
 
 static pthread_mutex_t mu_watch = PTHREAD_MUTEX_INITIALIZER;
 static tt_observer *observer; /* mu_watch */
@@ -30,34 +35,42 @@ static atomic_ullong epoch;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
+static bool has_key;
 
 /* Levels whose end nobody told: their operators were refused, or the observer was gone. */
-static void drop_down_to(int n)
+static void drop_down_to(stack *ops, int n)
 {
-    while (ops.n > n)
-        tti_prof_drop(ops.levels[--ops.n].mark);
+    while (ops->n > n)
+        tti_prof_drop(ops->levels[--ops->n].mark);
 }
 
-static void thread_ends(void *unused)
+static void thread_ends(void *nest)
 {
-    (void)unused;
-    drop_down_to(0);
-    while (scopes.n > 0)
+    mine = nest;
+    drop_down_to(&mine->ops, 0);
+    while (mine->scopes.n > 0)
         tt_prof_end();
+    mine = NULL;
+    tti_mfree(nest);
 }
 
 static void make_key(void)
 {
-    (void)pthread_key_create(&key, thread_ends);
+    has_key = pthread_key_create(&key, thread_ends) == 0;
 }
 
-static tti_prof_mark *begin_mark(const tt_prof_event *e, bool op)
+/* NULL without memory: nothing is recorded then. */
+static nesting *nest_of_thread(void)
 {
-    if (!has_end) {
-        pthread_once(&once, make_key);
-        has_end = pthread_setspecific(key, &has_end) == 0;
+    if (mine != NULL)
+        return mine;
+    pthread_once(&once, make_key);
+    nesting *fresh = has_key ? tti_calloc(1, sizeof *fresh) : NULL;
+    if (fresh == NULL || pthread_setspecific(key, fresh) != 0) {
+        tti_mfree(fresh);
+        return NULL;
     }
-    return tti_prof_begin_event(e, op);
+    return mine = fresh;
 }
 
 static tt_prof_event plain_event(const char *name)
@@ -70,33 +83,37 @@ static tt_prof_event plain_event(const char *name)
 void tt_prof_begin(const char *name)
 {
     tti_prof_mark *mark = NULL;
+    nesting *nest = nest_of_thread();
 
+    if (nest == NULL)
+        return;
     if (tti_prof_on()) {
         tt_prof_event e = plain_event(name != NULL ? name : "");
 
-        mark = begin_mark(&e, false);
+        mark = tti_prof_begin_event(&e, false);
     }
-    if (scopes.n < DEEP)
-        scopes.levels[scopes.n].mark = mark;
+    if (nest->scopes.n < DEEP)
+        nest->scopes.levels[nest->scopes.n].mark = mark;
     else
         tti_prof_op_end(mark, false); /* too deep to remember: an event without length */
-    scopes.n++;
+    nest->scopes.n++;
 }
 
 void tt_prof_end(void)
 {
-    if (scopes.n == 0)
+    if (mine == NULL || mine->scopes.n == 0)
         return;
-    scopes.n--;
-    if (scopes.n < DEEP) {
-        tti_prof_op_end(scopes.levels[scopes.n].mark, false);
-        scopes.levels[scopes.n].mark = NULL;
+    stack *scopes = &mine->scopes;
+    scopes->n--;
+    if (scopes->n < DEEP) {
+        tti_prof_op_end(scopes->levels[scopes->n].mark, false);
+        scopes->levels[scopes->n].mark = NULL;
     }
 }
 
 /* ---- operators ------------------------------------------------------------------------- */
 
-static void op_begins(const tt_op_event *e)
+static void op_begins(stack *ops, const tt_op_event *e)
 {
     tt_shape shapes[8];
     tt_prof_event event = plain_event(e->name);
@@ -107,22 +124,22 @@ static void op_begins(const tt_op_event *e)
     event.shapes = shapes;
     if (e->n_in > 0 && e->in[0] != NULL)
         event.dtype = tt_tensor_dtype(e->in[0]);
-    if (ops.n >= DEEP) /* operators do not nest that deep */
-        drop_down_to(0);
-    ops.levels[ops.n++] =
-        (level){ e->name, e->n_in > 0 ? e->in[0] : NULL, begin_mark(&event, true) };
+    if (ops->n >= DEEP) /* operators do not nest that deep */
+        drop_down_to(ops, 0);
+    ops->levels[ops->n++] =
+        (level){ e->name, e->n_in > 0 ? e->in[0] : NULL, tti_prof_begin_event(&event, true) };
 }
 
 /* Levels above the one that ends belong to operators that another observer refused: no end is told. */
-static void op_ends(const tt_op_event *e)
+static void op_ends(stack *ops, const tt_op_event *e)
 {
     const tt_tensor *first = e->n_in > 0 ? e->in[0] : NULL;
 
-    for (int i = ops.n - 1; i >= 0; i--)
-        if (ops.levels[i].first == first && strcmp(ops.levels[i].name, e->name) == 0) {
-            drop_down_to(i + 1);
-            ops.n = i;
-            tti_prof_op_end(ops.levels[i].mark, e->status != TT_OK);
+    for (int i = ops->n - 1; i >= 0; i--)
+        if (ops->levels[i].first == first && strcmp(ops->levels[i].name, e->name) == 0) {
+            drop_down_to(ops, i + 1);
+            ops->n = i;
+            tti_prof_op_end(ops->levels[i].mark, e->status != TT_OK);
             return;
         }
 }
@@ -131,15 +148,19 @@ static tt_status observe(void *unused, const tt_op_event *e)
 {
     uint64_t now = atomic_load_explicit(&epoch, memory_order_relaxed);
 
+    nesting *nest = nest_of_thread();
+
     (void)unused;
-    if (ops.epoch != now) { /* ends of an earlier watch may have been missed */
-        drop_down_to(0);
-        ops.epoch = now;
+    if (nest == NULL)
+        return TT_OK;
+    if (nest->ops.epoch != now) { /* ends of an earlier watch may have been missed */
+        drop_down_to(&nest->ops, 0);
+        nest->ops.epoch = now;
     }
     if (e->after)
-        op_ends(e);
+        op_ends(&nest->ops, e);
     else
-        op_begins(e);
+        op_begins(&nest->ops, e);
     return TT_OK;
 }
 
