@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every operation: wrap the tensors, call the C library.
+#include "backend.hpp"
+
+#include <tutti/sparse.h>
+
+namespace tutti_torch {
+
+using c10d::OpType;
+
+namespace {
+
+void expect_one(const TensorList &ts, const char *op, const char *what)
+{
+    TORCH_CHECK_VALUE(ts.size() == 1, "tutti: ", op, ": expected one ", what, " tensor, got ",
+                      ts.size());
+}
+
+// The one list of a list of lists, which must have a tensor for each rank.
+const TensorList &only(const TensorLists &lists, int size, const char *op, const char *what)
+{
+    TORCH_CHECK_VALUE(lists.size() == 1, "tutti: ", op, ": expected one list of ", what,
+                      " tensors, got ", lists.size());
+    TORCH_CHECK_VALUE((int)lists[0].size() == size, "tutti: ", op, ": expected ", size, " ", what,
+                      " tensors, one for each rank, got ", lists[0].size());
+    return lists[0];
+}
+
+void same_length(const TensorList &a, const TensorList &b, const char *op)
+{
+    TORCH_CHECK_VALUE(a.size() == b.size(), "tutti: ", op, ": expected as many outputs as inputs, got ",
+                      a.size(), " and ", b.size());
+}
+
+void same_type(const at::Tensor &a, const at::Tensor &b, const char *op)
+{
+    TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), "tutti: ", op,
+                     ": expected outputs of the inputs' type, ", b.scalar_type(), ", got ",
+                     a.scalar_type());
+}
+
+void same_types(const TensorList &ts, const at::Tensor &like, const char *op)
+{
+    for (const at::Tensor &t : ts)
+        same_type(t, like, op);
+}
+
+TensorList flat(const TensorLists &lists)
+{
+    TensorList all;
+
+    for (const TensorList &l : lists)
+        all.insert(all.end(), l.begin(), l.end());
+    return all;
+}
+
+} // namespace
+
+WorkPtr Backend::broadcast(TensorList &ts, const c10d::BroadcastOptions &opts)
+{
+    expect_one(ts, "broadcast", "input");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::BROADCAST, ts, ts, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        return tt_pg_broadcast(group(), wrap(ts[0], "broadcast", Use::MOVE, async),
+                               (int)opts.rootRank, &o, w);
+    });
+}
+
+WorkPtr Backend::allreduce(TensorList &ts, const c10d::AllreduceOptions &opts)
+{
+    if (ts.size() != 1) {
+        c10d::AllreduceCoalescedOptions all;
+        static_cast<c10d::AllreduceOptions &>(all) = opts;
+        return allreduce_coalesced(ts, all);
+    }
+    if (ts[0].layout() == at::kSparse)
+        return allreduce_sparse(ts, opts);
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::ALLREDUCE, ts, ts, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.reduceOp, opts.timeout);
+        return tt_pg_all_reduce(
+            group(), wrap(ts[0], "all_reduce", Use::REDUCE, async, opts.reduceOp), &o, w);
+    });
+}
+
+WorkPtr Backend::allreduce_coalesced(TensorList &ts, const c10d::AllreduceCoalescedOptions &opts)
+{
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::ALLREDUCE_COALESCED, ts, ts, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.reduceOp, opts.timeout);
+        auto all = wrap_all(ts, "all_reduce_coalesced", Use::REDUCE, async, opts.reduceOp);
+        return tt_pg_all_reduce_coalesced(group(), all.data(), (int)all.size(), &o, w);
+    });
+}
+
+WorkPtr Backend::reduce(TensorList &ts, const c10d::ReduceOptions &opts)
+{
+    expect_one(ts, "reduce", "input");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::REDUCE, ts, ts, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.reduceOp, opts.timeout);
+        return tt_pg_reduce(group(), wrap(ts[0], "reduce", Use::REDUCE, async, opts.reduceOp),
+                            (int)opts.rootRank, &o, w);
+    });
+}
+
+// ---- gather, scatter --------------------------------------------------------------------------
+
+WorkPtr Backend::allgather(TensorLists &outs, TensorList &ins, const c10d::AllgatherOptions &opts)
+{
+    expect_one(ins, "all_gather", "input");
+    const TensorList &each = only(outs, getSize(), "all_gather", "output");
+    same_types(each, ins[0], "all_gather");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::ALLGATHER, ins, each, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        auto all = wrap_all(each, "all_gather", Use::MOVE, async);
+        return tt_pg_all_gather(group(), wrap(ins[0], "all_gather", Use::MOVE, async), all.data(),
+                                (int)all.size(), &o, w);
+    });
+}
+
+WorkPtr Backend::all_gather_single(at::Tensor &out, at::Tensor &in,
+                                   const c10d::AllgatherOptions &opts)
+{
+    same_type(out, in, "all_gather_single");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::_ALLGATHER_BASE, { in }, { out }, opts.timeout), async,
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.timeout);
+                   return tt_pg_all_gather_into(
+                       group(), wrap(in, "all_gather_single", Use::MOVE, async),
+                       wrap(out, "all_gather_single", Use::MOVE, async), &o, w);
+               });
+}
+
+// outs[rank][k]: rank's ins[k].
+WorkPtr Backend::allgather_coalesced(TensorLists &outs, TensorList &ins,
+                                     const c10d::AllgatherOptions &opts)
+{
+    TORCH_CHECK_VALUE((int)outs.size() == getSize(), "tutti: all_gather_coalesced: expected ",
+                      getSize(), " lists of outputs, one for each rank, got ", outs.size());
+    for (const TensorList &list : outs)
+        same_length(list, ins, "all_gather_coalesced");
+    bool async = is_async(opts.asyncOp);
+    TensorList each = flat(outs);
+
+    return run(info(OpType::ALLGATHER_COALESCED, ins, each, opts.timeout), async,
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.timeout);
+                   auto from = wrap_all(ins, "all_gather_coalesced", Use::MOVE, async);
+                   auto to = wrap_all(each, "all_gather_coalesced", Use::MOVE, async);
+                   return tt_pg_all_gather_coalesced(group(), from.data(), (int)from.size(),
+                                                     to.data(), &o, w);
+               });
+}
+
+WorkPtr Backend::all_gather_single_coalesced(TensorList &outs, TensorList &ins,
+                                             const c10d::AllgatherOptions &opts)
+{
+    same_length(outs, ins, "all_gather_single_coalesced");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::ALLGATHER_INTO_TENSOR_COALESCED, ins, outs, opts.timeout), async,
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.timeout);
+                   auto from = wrap_all(ins, "all_gather_single_coalesced", Use::MOVE, async);
+                   auto to = wrap_all(outs, "all_gather_single_coalesced", Use::MOVE, async);
+                   return tt_pg_all_gather_into_coalesced(group(), from.data(), to.data(),
+                                                          (int)from.size(), &o, w);
+               });
+}
+
+WorkPtr Backend::gather(TensorLists &outs, TensorList &ins, const c10d::GatherOptions &opts)
+{
+    expect_one(ins, "gather", "input");
+    bool root = opts.rootRank == getRank();
+    TORCH_CHECK_VALUE(root || outs.empty() || outs[0].empty(),
+                      "tutti: gather: only the root, rank ", opts.rootRank, ", has outputs");
+    TensorList each = root ? only(outs, getSize(), "gather", "output") : TensorList();
+    same_types(each, ins[0], "gather");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::GATHER, ins, each, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        auto all = wrap_all(each, "gather", Use::MOVE, async);
+        return tt_pg_gather(group(), wrap(ins[0], "gather", Use::MOVE, async),
+                            root ? all.data() : nullptr, (int)all.size(), (int)opts.rootRank, &o,
+                            w);
+    });
+}
+
+WorkPtr Backend::gather_single(at::Tensor &out, at::Tensor &in, const c10d::GatherOptions &opts)
+{
+    TensorList ins = { in };
+    TensorLists outs;
+
+    if (opts.rootRank == getRank()) {
+        TORCH_CHECK_VALUE(out.numel() == in.numel() * getSize(),
+                          "tutti: gather_single: expected an output of ", in.numel() * getSize(),
+                          " elements, got ", out.numel());
+        outs.push_back(out.is_contiguous() ? out.view({ getSize(), in.numel() }).unbind(0)
+                                           : out.chunk(getSize(), 0));
+    }
+    return gather(outs, ins, opts);
+}
+
+WorkPtr Backend::scatter(TensorList &outs, TensorLists &ins, const c10d::ScatterOptions &opts)
+{
+    expect_one(outs, "scatter", "output");
+    bool root = opts.rootRank == getRank();
+    TORCH_CHECK_VALUE(root || ins.empty() || ins[0].empty(), "tutti: scatter: only the root, rank ",
+                      opts.rootRank, ", has inputs");
+    TensorList each = root ? only(ins, getSize(), "scatter", "input") : TensorList();
+    same_types(each, outs[0], "scatter");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::SCATTER, each, outs, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        auto all = wrap_all(each, "scatter", Use::MOVE, async);
+        return tt_pg_scatter(group(), wrap(outs[0], "scatter", Use::MOVE, async),
+                             root ? all.data() : nullptr, (int)all.size(), (int)opts.rootRank, &o,
+                             w);
+    });
+}
+
+WorkPtr Backend::reduce_scatter(TensorList &outs, TensorLists &ins,
+                                const c10d::ReduceScatterOptions &opts)
+{
+    expect_one(outs, "reduce_scatter", "output");
+    const TensorList &each = only(ins, getSize(), "reduce_scatter", "input");
+    same_types(each, outs[0], "reduce_scatter");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::REDUCE_SCATTER, each, outs, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.reduceOp, opts.timeout);
+        auto all = wrap_all(each, "reduce_scatter", Use::REDUCE, async, opts.reduceOp);
+        return tt_pg_reduce_scatter(
+            group(), wrap(outs[0], "reduce_scatter", Use::REDUCE, async, opts.reduceOp), all.data(),
+            (int)all.size(), &o, w);
+    });
+}
+
+WorkPtr Backend::reduce_scatter_single(at::Tensor &out, at::Tensor &in,
+                                       const c10d::ReduceScatterOptions &opts)
+{
+    same_type(out, in, "reduce_scatter_single");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::_REDUCE_SCATTER_BASE, { in }, { out }, opts.timeout), async,
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.reduceOp, opts.timeout);
+                   const char *op = "reduce_scatter_single";
+                   return tt_pg_reduce_scatter_from(
+                       group(), wrap(out, op, Use::REDUCE, async, opts.reduceOp),
+                       wrap(in, op, Use::REDUCE, async, opts.reduceOp), &o, w);
+               });
+}
+
+WorkPtr Backend::reduce_scatter_single_coalesced(TensorList &outs, TensorList &ins,
+                                                 const c10d::ReduceScatterOptions &opts)
+{
+    same_length(outs, ins, "reduce_scatter_single_coalesced");
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::REDUCE_SCATTER_TENSOR_COALESCED, ins, outs, opts.timeout), async,
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.reduceOp, opts.timeout);
+                   const char *op = "reduce_scatter_single_coalesced";
+                   auto from = wrap_all(ins, op, Use::REDUCE, async, opts.reduceOp);
+                   auto to = wrap_all(outs, op, Use::REDUCE, async, opts.reduceOp);
+                   return tt_pg_reduce_scatter_coalesced(group(), to.data(), from.data(),
+                                                         (int)from.size(), &o, w);
+               });
+}
+
+// ---- all to all -------------------------------------------------------------------------------
+
+WorkPtr Backend::all_to_all_single(at::Tensor &out, at::Tensor &in,
+                                   std::vector<int64_t> &out_splits,
+                                   std::vector<int64_t> &in_splits,
+                                   const c10d::AllToAllOptions &opts)
+{
+    same_type(out, in, "all_to_all_single");
+    for (auto *splits : { &out_splits, &in_splits })
+        TORCH_CHECK_VALUE(splits->empty() || (int)splits->size() == getSize(),
+                          "tutti: all_to_all_single: expected ", getSize(), " splits, got ",
+                          splits->size());
+    bool async = is_async(opts.asyncOp);
+    bool equal = out_splits.empty() && in_splits.empty();
+    auto filled = [&](const std::vector<int64_t> &given, const at::Tensor &t) {
+        int64_t rows = t.dim() > 0 ? t.size(0) : 1;
+        TORCH_CHECK_VALUE(!given.empty() || rows % getSize() == 0,
+                          "tutti: all_to_all_single: ", rows, " rows cannot be cut into ",
+                          getSize(), " equal parts");
+        return given.empty() ? std::vector<int64_t>((size_t)getSize(), rows / getSize()) : given;
+    };
+    std::vector<int64_t> to = filled(out_splits, out), from = filled(in_splits, in);
+
+    return run(info(OpType::ALLTOALL_BASE, { in }, { out }, opts.timeout), async,
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.timeout);
+                   return tt_pg_all_to_all_single(
+                       group(), wrap(out, "all_to_all_single", Use::MOVE, async),
+                       wrap(in, "all_to_all_single", Use::MOVE, async), equal ? nullptr : to.data(),
+                       equal ? nullptr : from.data(), &o, w);
+               });
+}
+
+WorkPtr Backend::alltoall(TensorList &outs, TensorList &ins, const c10d::AllToAllOptions &opts)
+{
+    TORCH_CHECK_VALUE((int)ins.size() == getSize() && (int)outs.size() == getSize(),
+                      "tutti: all_to_all: expected ", getSize(), " inputs and outputs, got ",
+                      ins.size(), " and ", outs.size());
+    bool async = is_async(opts.asyncOp);
+
+    return run(info(OpType::ALLTOALL, ins, outs, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        auto to = wrap_all(outs, "all_to_all", Use::MOVE, async);
+        auto from = wrap_all(ins, "all_to_all", Use::MOVE, async);
+        return tt_pg_all_to_all(group(), to.data(), from.data(), (int)to.size(), &o, w);
+    });
+}
+
+// ---- barriers -----------------------------------------------------------------------------------
+
+WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
+{
+    return run(info(OpType::BARRIER, {}, {}, opts.timeout), is_async(opts.asyncOp),
+               [&](tt_work **w) {
+                   tt_coll_options o = options(opts.timeout);
+                   return tt_pg_barrier(group(), &o, w);
+               });
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
+{
+    tt_coll_options o = options(opts.timeout);
+
+    o.report_all_ranks = wait_all_ranks;
+    check(tt_pg_monitored_barrier(group(), &o));
+}
+
+// ---- point to point -----------------------------------------------------------------------------
+
+WorkPtr Backend::send(TensorList &ts, int dest, int tag)
+{
+    expect_one(ts, "send", "input");
+    return run(info(OpType::SEND, ts, {}, kNoTimeout), true, [&](tt_work **w) {
+        return tt_pg_send(group(), wrap(ts[0], "send", Use::MOVE, true), dest, tag, nullptr, w);
+    });
+}
+
+WorkPtr Backend::recv(TensorList &ts, int source, int tag)
+{
+    expect_one(ts, "recv", "output");
+    return run(info(OpType::RECV, {}, ts, kNoTimeout), true, [&](tt_work **w) {
+        return tt_pg_recv(group(), wrap(ts[0], "recv", Use::MOVE, true), source, tag, nullptr,
+                          nullptr, w);
+    });
+}
+
+WorkPtr Backend::recvAnysource(TensorList &ts, int tag)
+{
+    expect_one(ts, "recv", "output");
+    return run(info(OpType::RECVANYSOURCE, {}, ts, kNoTimeout), true, [&](tt_work **w) {
+        return tt_pg_recv(group(), wrap(ts[0], "recv", Use::MOVE, true), TT_ANY_SOURCE, tag,
+                          nullptr, nullptr, w);
+    });
+}
+
+// ---- sparse -------------------------------------------------------------------------------------
+
+// Tutti replaces the indices and values of its own tensor; at the end they go into PyTorch's.
+WorkPtr Backend::allreduce_sparse(TensorList &ts, const c10d::AllreduceOptions &opts)
+{
+    expect_one(ts, "all_reduce", "input");
+    at::Tensor target = ts[0], in = target.coalesce();
+    TORCH_CHECK_VALUE(in.dim() <= TT_MAX_DIMS, "tutti: all_reduce: at most ", TT_MAX_DIMS,
+                      " dimensions, got ", in.dim());
+    tt_shape shape{};
+    shape.n_dims = (int)in.dim();
+    std::copy(in.sizes().begin(), in.sizes().end(), shape.dims);
+    auto work = c10::make_intrusive<Work>(info(OpType::_ALLREDUCE_SPARSE, ts, ts, opts.timeout));
+    at::Tensor indices = in._indices().contiguous(), values = in._values().contiguous();
+    Scope scope;
+    tt_tensor *s = tt_sparse_coo_unchecked(
+        wrap(indices, "all_reduce", Use::REDUCE, true),
+        wrap(values, "all_reduce", Use::REDUCE, true, opts.reduceOp), shape, true);
+    tt_coll_options o = options(opts.reduceOp, opts.timeout);
+    tt_work *w = nullptr;
+
+    if (s == nullptr)
+        check(tt_last_status());
+    check(tt_pg_all_reduce(group(), s, &o, &w));
+    auto held = std::shared_ptr<tt_tensor>(tt_tensor_retain(s), tt_tensor_free);
+    auto copy_back = [target, held]() mutable {
+        Scope inner;
+        auto copy = [](tt_tensor *t) {
+            tt_shape sh = tt_tensor_shape(t);
+            return at::from_blob(tt_tensor_data(t), at::IntArrayRef(sh.dims, (size_t)sh.n_dims),
+                                 scalar_type_of(tt_tensor_dtype(t)))
+                .clone();
+        };
+        at::Tensor sum = at::_sparse_coo_tensor_unsafe(copy(tt_sparse_indices(held.get())),
+                                                       copy(tt_sparse_values(held.get())),
+                                                       target.sizes(), target.options());
+        target.copy_(sum._coalesced_(true));
+    };
+    started(work, w, copy_back);
+    if (!is_async(opts.asyncOp))
+        work->wait(kNoTimeout);
+    return work;
+}
+
+} // namespace tutti_torch

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "work.hpp"
+
+#include <ATen/record_function.h>
+
+#include "convert.hpp"
+#include "pool.hpp"
+
+namespace tutti_torch {
+
+using c10::ivalue::Future;
+using Clock = std::chrono::steady_clock;
+
+// ---- listeners --------------------------------------------------------------------------------
+
+void Listeners::add(int64_t id, c10d::CompletionHook hook)
+{
+    std::lock_guard<std::mutex> lock(mu_);
+    hooks_[id] = std::move(hook);
+    n_ = (int)hooks_.size();
+}
+
+void Listeners::remove(int64_t id)
+{
+    std::lock_guard<std::mutex> lock(mu_);
+    hooks_.erase(id);
+    n_ = (int)hooks_.size();
+}
+
+void Listeners::tell(const c10d::CompletionHookArgs &args)
+{
+    std::lock_guard<std::mutex> lock(mu_);
+    for (auto &entry : hooks_)
+        entry.second(args);
+}
+
+// ---- life -------------------------------------------------------------------------------------
+
+static uint64_t next_key()
+{
+    static std::atomic<uint64_t> last{ 0 };
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// The inputs matter to the profiler only.
+static std::optional<std::vector<at::Tensor>> profiled(const Info &info)
+{
+    if (!at::hasCallbacks())
+        return std::nullopt;
+    return info.inputs;
+}
+
+Work::Work(Info info)
+    : c10d::Work(info.rank, info.type, info.title, profiled(info)), info_(std::move(info)),
+      key_(next_key()), begin_(Clock::now())
+{
+}
+
+Work::~Work()
+{
+    for (tt_work *w : works_)
+        tt_work_free(w);
+}
+
+void Work::start(std::vector<tt_work *> works, std::function<void()> last)
+{
+    works_ = std::move(works);
+    last_ = std::move(last);
+    if (recordFunctionEndCallback_ != nullptr || info_.listeners->any()) {
+        std::lock_guard<std::mutex> lock(mu_);
+        watch();
+    }
+}
+
+void Work::done(int source)
+{
+    settle();
+    source_ = source;
+}
+
+// ---- the end ----------------------------------------------------------------------------------
+
+bool Work::parts_done() const
+{
+    for (tt_work *w : works_)
+        if (!tt_work_done(w))
+            return false;
+    return true;
+}
+
+// Keeps the work alive until its last part is done.
+struct Work::Watch {
+    c10::intrusive_ptr<Work> work;
+    std::atomic<size_t> n_left;
+
+    static tt_value *part_ended(void *ctx, tt_future *)
+    {
+        auto *watch = static_cast<Watch *>(ctx);
+
+        if (watch->n_left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            watch->work->parts_ended();
+            delete watch;
+        }
+        return nullptr;
+    }
+};
+
+void Work::watch()
+{
+    if (watched_)
+        return;
+    watched_ = true;
+    auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+    auto *watch = new Watch{ std::move(self), { works_.size() + 1 } };
+
+    for (tt_work *w : works_) {
+        tt_future *f = tt_work_future(w);
+        tt_future *then = f != nullptr ? tt_future_then(f, Watch::part_ended, watch) : nullptr;
+
+        if (then == nullptr) // no memory: the one who waits notices the end
+            Watch::part_ended(watch, nullptr);
+        tt_future_free(then);
+        tt_future_free(f);
+    }
+    if (watch->n_left.fetch_sub(1, std::memory_order_acq_rel) == 1)
+        run_later([watch] { // mu_ is held here
+            watch->work->parts_ended();
+            delete watch;
+        });
+}
+
+// On the thread that moves data: short, and without the interpreter's lock.
+void Work::parts_ended()
+{
+    if (!parts_done())
+        return;
+    settle();
+    std::unique_lock<std::mutex> lock(mu_);
+    bool asked = future_ != nullptr || result_ != nullptr;
+    lock.unlock();
+    if (asked) {
+        auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+        run_later([self] { self->complete(); });
+    }
+}
+
+void Work::set_outcome()
+{
+    for (tt_work *w : works_) {
+        tt_status st = tt_work_status(w);
+
+        if (tt_work_source(w) >= 0)
+            source_ = tt_work_source(w);
+        if (st != TT_OK && error_ == nullptr) {
+            error_ = exception_of(st, tt_work_error(w));
+            outcome_ = st == TT_ERR_TIMEOUT ? c10d::WorkResult::TIMEOUT
+                                            : c10d::WorkResult::COMM_ERROR;
+        }
+    }
+    if (error_ == nullptr && last_ != nullptr) {
+        try {
+            last_();
+        } catch (...) {
+            error_ = std::current_exception();
+            outcome_ = c10d::WorkResult::UNKNOWN;
+        }
+    }
+    last_ = nullptr;
+    if (error_ == nullptr)
+        outcome_ = c10d::WorkResult::SUCCESS;
+}
+
+void Work::settle()
+{
+    if (settled_.load(std::memory_order_acquire))
+        return;
+    std::lock_guard<std::mutex> lock(mu_);
+    if (settled_.load(std::memory_order_relaxed))
+        return;
+    set_outcome();
+    end_ = Clock::now();
+    if (recordFunctionEndCallback_ != nullptr) {
+        recordFunctionEndCallback_();
+        recordFunctionEndCallback_ = nullptr;
+    }
+    settled_.store(true, std::memory_order_release);
+    if (error_ == nullptr && info_.listeners->any())
+        info_.listeners->tell({ key_, getDuration() });
+}
+
+static void set_future(Future &f, const std::exception_ptr &error, c10::IValue value)
+{
+    if (f.completed())
+        return;
+    if (error != nullptr)
+        f.setErrorIfNeeded(error);
+    else
+        f.markCompleted(std::move(value));
+}
+
+void Work::complete()
+{
+    std::unique_lock<std::mutex> lock(mu_);
+    auto future = std::exchange(future_, nullptr), result = std::exchange(result_, nullptr);
+    lock.unlock();
+    if (future != nullptr)
+        set_future(*future, error_, c10::IValue(info_.outputs));
+    if (result != nullptr)
+        set_future(*result, nullptr, c10::IValue((int64_t)outcome_));
+}
+
+// ---- asking -----------------------------------------------------------------------------------
+
+bool Work::isCompleted()
+{
+    if (settled_.load(std::memory_order_acquire))
+        return true;
+    if (!parts_done())
+        return false;
+    settle();
+    return true;
+}
+
+std::exception_ptr Work::exception() const
+{
+    return const_cast<Work *>(this)->isCompleted() ? error_ : nullptr;
+}
+
+bool Work::isSuccess() const
+{
+    return exception() == nullptr;
+}
+
+int Work::sourceRank() const
+{
+    return const_cast<Work *>(this)->isCompleted() ? source_ : -1;
+}
+
+std::vector<at::Tensor> Work::result()
+{
+    return info_.outputs;
+}
+
+float Work::getDuration() const
+{
+    TORCH_CHECK(settled_.load(std::memory_order_acquire), "tutti: the operation is not done yet");
+    return std::chrono::duration<float, std::milli>(end_ - begin_).count();
+}
+
+bool Work::wait(std::chrono::milliseconds timeout)
+{
+    if (!settled_.load(std::memory_order_acquire)) {
+        auto until = Clock::now() + timeout;
+
+        for (tt_work *w : works_) {
+            auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+            int ms = timeout.count() > 0 ? std::max(milliseconds(left), 1) : 0;
+            tt_status st = tt_work_wait(w, ms);
+
+            if (st != TT_OK && !tt_work_done(w))
+                raise(st, tt_last_error());
+        }
+        settle();
+    }
+    if (error_ != nullptr)
+        std::rethrow_exception(error_);
+    return true;
+}
+
+// ---- futures ----------------------------------------------------------------------------------
+
+c10::intrusive_ptr<Future> Work::getFuture()
+{
+    auto f = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    std::unique_lock<std::mutex> lock(mu_);
+
+    if (settled_.load(std::memory_order_relaxed)) {
+        lock.unlock();
+        set_future(*f, error_, c10::IValue(info_.outputs));
+        return f;
+    }
+    if (future_ == nullptr) {
+        future_ = f;
+        watch();
+    }
+    return future_;
+}
+
+c10::intrusive_ptr<Future> Work::getFutureResult()
+{
+    auto f = c10::make_intrusive<Future>(c10::IntType::get());
+    std::unique_lock<std::mutex> lock(mu_);
+
+    if (settled_.load(std::memory_order_relaxed)) {
+        lock.unlock();
+        set_future(*f, nullptr, c10::IValue((int64_t)outcome_));
+        return f;
+    }
+    if (result_ == nullptr) {
+        result_ = f;
+        watch();
+    }
+    return result_;
+}
+
+} // namespace tutti_torch
