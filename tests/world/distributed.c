@@ -5,9 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tutti/testing_tools.h"
+
 const tt_coll_options dist_global = { .global_ranks = true };
 
 /* ---- groups --------------------------------------------------------------------------------- */
+
+/* The ranks of this test are threads: they have the group of the harness. */
+static _Thread_local bool on_threads;
+
+bool dist_on_threads(void)
+{
+    return on_threads;
+}
 
 tt_pg *dist_world(void)
 {
@@ -17,6 +27,8 @@ tt_pg *dist_world(void)
 
     if (tt_pg_is_initialized())
         return tt_pg_default();
+    if (on_threads)
+        return tt_test_pg();
     snprintf(path, sizeof path, "%s/world%d", tt_test_tmpdir(), n_made++);
     store = tt_store_file_open(path);
     TT_REQUIRE_NOT_NULL(store);
@@ -28,13 +40,37 @@ tt_pg *dist_world(void)
 
 void dist_meet(void)
 {
-    TT_REQUIRE_OK(tt_test_file_barrier(0, 30000));
+    if (on_threads)
+        tt_test_barrier();
+    else
+        TT_REQUIRE_OK(tt_test_file_barrier(0, 30000));
 }
 
 void dist_world_end(void)
 {
     dist_meet();
-    TT_CHECK_OK(tt_pg_shutdown());
+    if (!on_threads)
+        TT_CHECK_OK(tt_pg_shutdown());
+}
+
+void dist_each_debug_level(tt_test_fn fn, void *ctx)
+{
+    tt_debug_level before = tt_get_debug_level();
+
+    if (!on_threads) {
+        tt_test_each_debug_level(NULL, 0, fn, ctx);
+        return;
+    }
+    for (int level = TT_DEBUG_OFF; level <= TT_DEBUG_DETAIL; level++) {
+        tt_test_barrier();
+        if (tt_test_rank() == 0)
+            tt_set_debug_level((tt_debug_level)level);
+        tt_test_barrier();
+        fn(ctx);
+    }
+    tt_test_barrier();
+    if (tt_test_rank() == 0)
+        tt_set_debug_level(before);
 }
 
 dist_group dist_group_open(dist_kind kind, const tt_pg_options *opt)
@@ -81,16 +117,35 @@ static void run_row(void *ctx)
     dist_group_close(&g);
 }
 
-void dist_add_rows(const dist_row *rows, int n)
+static void run_row_on_threads(void *ctx)
 {
+    on_threads = true;
+    run_row(ctx);
+}
+
+static void add_rows(const char *suite, tt_test_kind kind, const dist_row *rows, int n)
+{
+    tt_test_fn fn = kind == TT_TEST_KIND_THREADS ? run_row_on_threads : run_row;
+
     for (int i = 0; i < n; i++) {
-        tt_test *t = tt_test_add("distributed", rows[i].name, run_row, (void *)(uintptr_t)&rows[i]);
+        tt_test *t = tt_test_add(suite, rows[i].name, fn, (void *)(uintptr_t)&rows[i]);
 
         if (t == NULL)
             return;
-        t->kind = TT_TEST_KIND_RANKS;
+        t->kind = kind;
         t->ranks = rows[i].ranks != 0 ? rows[i].ranks : rows[i].kind == DIST_SUB ? 8 : 4;
     }
+}
+
+void dist_add_rows(const dist_row *rows, int n)
+{
+    add_rows("distributed", TT_TEST_KIND_RANKS, rows, n);
+}
+
+void dist_add_rows_twice(const dist_row *rows, int n)
+{
+    add_rows("distributed", TT_TEST_KIND_RANKS, rows, n);
+    add_rows("distributed_threads", TT_TEST_KIND_THREADS, rows, n);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of whole worlds share. Every rank is a process; the default group is made through a file
- * in the directory of the test. */
+/* What the tests of whole worlds share. Every rank is a process, and the default group is made through a
+ * file in the directory of the test; or a thread, with the group of the harness. */
 #ifndef TT_TESTS_WORLD_DISTRIBUTED_H
 #define TT_TESTS_WORLD_DISTRIBUTED_H
 
@@ -40,6 +40,11 @@ typedef struct dist_row {
 /* Adds tests to suite "distributed"; call it from TT_TEST_TABLE. `rows` must stay. */
 void dist_add_rows(const dist_row *rows, int n);
 #define DIST_ADD_ROWS(rows) dist_add_rows(rows, (int)(sizeof(rows) / sizeof((rows)[0])))
+/* And the same with ranks that are threads, in suite "distributed_threads": such rows keep what they change
+ * to the thread. */
+void dist_add_rows_twice(const dist_row *rows, int n);
+#define DIST_ADD_ROWS_TWICE(rows) dist_add_rows_twice(rows, (int)(sizeof(rows) / sizeof((rows)[0])))
+bool dist_on_threads(void);
 
 /* The default group, made on first use; ends the test when it cannot be made. */
 tt_pg *dist_world(void);
@@ -47,6 +52,8 @@ void dist_world_end(void);
 dist_group dist_group_open(dist_kind kind, const tt_pg_options *opt);
 /* Waits for all ranks first, so that nobody sees a peer leave. */
 void dist_group_close(dist_group *g);
+/* fn at debug levels off, info and detail, on all ranks. */
+void dist_each_debug_level(tt_test_fn fn, void *ctx);
 /* All ranks of the test, whatever state the groups are in. */
 void dist_meet(void);
 

@@ -198,8 +198,6 @@ static void create_graph(const dist_group *g, const void *arg);
 static const dist_row rows[] = {
     { "test_DistributedDataParallelCPU", train, DIST_WORLD, &copies, 0 },
     { "test_DistributedDataParallelCPU_grad_is_view", train, DIST_WORLD, &views, 0 },
-    { "test_ddp_profiling_autograd_profiler", profiling, DIST_WORLD, &op_profiler, 0 },
-    { "test_ddp_profiling_torch_profiler", profiling, DIST_WORLD, &tracing_profiler, 0 },
     { "test_DistributedDataParallel_requires_grad", requires_grad, DIST_WORLD, NULL, 0 },
     { "test_ddp_zero_output_features", zero_output_features, DIST_WORLD, NULL, 0 },
     { "test_get_data_parallel_params", data_parallel_params, DIST_WORLD, NULL, 0 },
@@ -207,9 +205,16 @@ static const dist_row rows[] = {
     { "test_ddp_create_graph", create_graph, DIST_WORLD, NULL, 0 },
 };
 
+/* Threads share what is profiled. */
+static const dist_row process_rows[] = {
+    { "test_ddp_profiling_autograd_profiler", profiling, DIST_WORLD, &op_profiler, 0 },
+    { "test_ddp_profiling_torch_profiler", profiling, DIST_WORLD, &tracing_profiler, 0 },
+};
+
 TT_TEST_TABLE(distributed)
 {
-    DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_TWICE(rows);
+    DIST_ADD_ROWS(process_rows);
 }
 
 /* ---- gradients of gradients ------------------------------------------------------------------------ */

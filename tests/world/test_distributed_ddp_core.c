@@ -187,7 +187,7 @@ static const tt_function failing = { .name = "failing",
                                      .backward = fails };
 
 /* Between two layers: the second one's gradient is on its way when it fails. */
-static bool fail_now;
+static _Thread_local bool fail_now;
 
 static tt_tensor *failing_forward(tt_module *m, tt_tensor *x)
 {
@@ -334,5 +334,5 @@ static const dist_row rows[] = {
 
 TT_TEST_TABLE(distributed)
 {
-    DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_TWICE(rows);
 }

@@ -84,7 +84,7 @@ static void control_flow(const dist_group *g, const void *arg)
 {
     flow f = { .g = g, .when = *(const ddp_branch *)arg };
 
-    tt_test_each_debug_level(NULL, 0, control_flow_level, &f);
+    dist_each_debug_level(control_flow_level, &f);
 }
 
 static const ddp_branch on_ones = DDP_BRANCH_ONES, on_rank_1 = DDP_BRANCH_ONES_RANK_1;
@@ -106,7 +106,7 @@ static void rebuild_exception_level(void *ctx)
 static void rebuild_exception(const dist_group *g, const void *arg)
 {
     (void)arg;
-    tt_test_each_debug_level(NULL, 0, rebuild_exception_level, (void *)(uintptr_t)g);
+    dist_each_debug_level(rebuild_exception_level, (void *)(uintptr_t)g);
 }
 
 /* ---- outputs that the loss leaves out ------------------------------------------------------------- */
@@ -294,5 +294,5 @@ static const dist_row rows[] = {
 
 TT_TEST_TABLE(distributed)
 {
-    DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_TWICE(rows);
 }
