@@ -66,6 +66,37 @@ tt_module *ddp_branch_new(ddp_branch when)
     return m;
 }
 
+/* ---- failures ------------------------------------------------------------------------------- */
+
+static tt_status fuse_forward(tt_function_ctx *ctx, tt_tensor *const *in, int n_in, tt_tensor **out,
+                              int n_out)
+{
+    (void)ctx, (void)n_in, (void)n_out;
+    out[0] = tt_clone(in[0]);
+    return out[0] != NULL ? TT_OK : tt_last_status();
+}
+
+static tt_status fuse_backward(tt_function_ctx *ctx, tt_tensor *const *grad_out, int n_out,
+                               tt_tensor **grad_in, int n_in)
+{
+    (void)n_out, (void)n_in;
+    if (*(const bool *)tt_function_user(ctx))
+        return tt_fail(TT_ERR_INVALID, DDP_FUSE_WORDS);
+    grad_in[0] = grad_out[0];
+    return TT_OK;
+}
+
+static const tt_function fuse = { .name = "fuse",
+                                  .forward = fuse_forward,
+                                  .backward = fuse_backward };
+
+tt_tensor *ddp_fuse(tt_tensor *x, bool *blown)
+{
+    tt_tensor *out = NULL;
+
+    return tt_function_apply(&fuse, blown, &x, 1, &out, 1) == TT_OK ? out : NULL;
+}
+
 /* ---- helpers -------------------------------------------------------------------------------- */
 
 tt_tensor *ddp_random(tt_shape shape, uint64_t seed)

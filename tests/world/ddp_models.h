@@ -17,6 +17,10 @@ tt_module *ddp_net_new(void);
 typedef enum ddp_branch { DDP_BRANCH_ONES, DDP_BRANCH_ONES_RANK_1, DDP_BRANCH_NEVER } ddp_branch;
 tt_module *ddp_branch_new(ddp_branch when);
 
+/* x; backward fails here when *blown. */
+tt_tensor *ddp_fuse(tt_tensor *x, bool *blown);
+#define DDP_FUSE_WORDS "the user's own failure"
+
 /* Of the scope: the same on all ranks, given the same seed. */
 tt_tensor *ddp_random(tt_shape shape, uint64_t seed);
 /* A module that is NULL, or a tt_ddp, ends the test with the last error. */

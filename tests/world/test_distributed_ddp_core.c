@@ -164,38 +164,12 @@ static void diff_number(const dist_group *g, const void *arg)
 
 /* ---- failures ------------------------------------------------------------------------------------- */
 
-static tt_status same_forward(tt_function_ctx *ctx, tt_tensor *const *in, int n_in, tt_tensor **out,
-                              int n_out)
-{
-    (void)ctx, (void)n_in, (void)n_out;
-    out[0] = tt_clone(in[0]);
-    return out[0] != NULL ? TT_OK : tt_last_status();
-}
-
-static tt_status fails(tt_function_ctx *ctx, tt_tensor *const *grad_out, int n_out,
-                       tt_tensor **grad_in, int n_in)
-{
-    (void)grad_out, (void)n_out, (void)grad_in, (void)n_in;
-    if (*(const bool *)tt_function_user(ctx))
-        return tt_fail(TT_ERR_INVALID, "the user's own failure");
-    grad_in[0] = grad_out[0];
-    return TT_OK;
-}
-
-static const tt_function failing = { .name = "failing",
-                                     .forward = same_forward,
-                                     .backward = fails };
-
 /* Between two layers: the second one's gradient is on its way when it fails. */
 static _Thread_local bool fail_now;
 
 static tt_tensor *failing_forward(tt_module *m, tt_tensor *x)
 {
-    tt_tensor *y = tt_module_run(m, "first", x), *out = NULL;
-
-    if (tt_function_apply(&failing, &fail_now, &y, 1, &out, 1) != TT_OK)
-        return NULL;
-    return tt_module_run(m, "second", out);
+    return tt_module_run(m, "second", ddp_fuse(tt_module_run(m, "first", x), &fail_now));
 }
 
 static const tt_module_class failing_class = { .name = "Failing", .forward = failing_forward };
@@ -214,7 +188,7 @@ static void failing_step(tt_ddp *d, tt_tensor *x)
     fail_now = true;
     TT_SCOPE {
         TT_CHECK_ERR_SAYS(tt_backward(tt_sum(tt_ddp_forward(d, x))), TT_ERR_INVALID,
-                          "the user's own failure");
+                          DDP_FUSE_WORDS);
     }
     fail_now = false;
 }
