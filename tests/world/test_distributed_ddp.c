@@ -55,6 +55,44 @@ static void train(const dist_group *g, const void *arg)
     tt_module_free(local);
 }
 
+/* Saved and loaded as a module around the module, under its names. */
+static void check_wrapper_reload(tt_ddp *d)
+{
+    tt_module *wrapper = tt_ddp_as_module(d), *copy;
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/ddp%d.safetensors", tt_test_tmpdir(), tt_test_rank());
+    TT_REQUIRE_OK(tt_module_save(wrapper, path));
+    copy = ddp_module(tt_module_copy(wrapper));
+    TT_NO_GRAD
+    {
+        TT_REQUIRE_NOT_NULL(tt_zero_(tt_module_param(copy, "module.fc1.weight")));
+    }
+    TT_REQUIRE_OK(tt_module_load(copy, path, NULL));
+    ddp_check_params(copy, wrapper, true);
+    tt_module_free(copy);
+}
+
+/* Views or copies, a fixed graph or not, told once or twice. There is one device, the CPU. */
+static void train_all(const dist_group *g, const void *arg)
+{
+    (void)arg;
+    for (int k = 0; k < 6; k++) {
+        tt_ddp_options opt = { .copy_gradients = k % 2 == 0, .static_graph = k >= 2 };
+        tt_module *m = ddp_net_new();
+        tt_ddp *d = ddp_new(m, g->pg, &opt);
+
+        check_wrapper_reload(d);
+        if (k >= 4)
+            TT_REQUIRE_OK(tt_ddp_set_static_graph(d));
+        tt_ddp_free(d);
+        tt_module_free(m);
+        TT_SCOPE {
+            train(g, &opt);
+        }
+    }
+}
+
 static const tt_ddp_options copies = { .copy_gradients = true };
 static const tt_ddp_options views = { 0 };
 
@@ -196,6 +234,7 @@ static void sync_module_states(const dist_group *g, const void *arg)
 static void create_graph(const dist_group *g, const void *arg);
 
 static const dist_row rows[] = {
+    { "test_DistributedDataParallel", train_all, DIST_WORLD, NULL, 0 },
     { "test_DistributedDataParallelCPU", train, DIST_WORLD, &copies, 0 },
     { "test_DistributedDataParallelCPU_grad_is_view", train, DIST_WORLD, &views, 0 },
     { "test_DistributedDataParallel_requires_grad", requires_grad, DIST_WORLD, NULL, 0 },
