@@ -73,11 +73,14 @@ static tt_status add_norm(tt_tensor *x, double type, double *sum)
     return TT_OK;
 }
 
-tt_status tt_clip_grad_norm(tt_tensor *const *params, int n, double max_norm,
-                            const tt_clip_options *opt, double *total_p)
+static double type_of(const tt_clip_options *opt)
 {
-    double type = opt != NULL && opt->norm_type != 0 ? opt->norm_type : 2.0;
-    double sum = 0, total, factor;
+    return opt != NULL && opt->norm_type != 0 ? opt->norm_type : 2.0;
+}
+
+tt_status tti_clip_sum(tt_tensor *const *params, int n, const tt_clip_options *opt, double *sum_p)
+{
+    double type = type_of(opt), sum = 0;
     tt_tensor *x;
 
     if (!(type > 0))
@@ -87,6 +90,16 @@ tt_status tt_clip_grad_norm(tt_tensor *const *params, int n, double max_norm,
         if (x != NULL && !(isnan(sum) && isinf(type)))
             TT_TRY(add_norm(x, type, &sum));
     }
+    *sum_p = sum;
+    return TT_OK;
+}
+
+tt_status tti_clip_apply(tt_tensor *const *params, int n, double max_norm,
+                         const tt_clip_options *opt, double sum, double *total_p)
+{
+    double type = type_of(opt), total, factor;
+    tt_tensor *x;
+
     total = isinf(type) ? sum : type == 2.0 ? sqrt(sum) : pow(sum, 1.0 / type);
     if (opt != NULL && opt->error_if_nonfinite && !isfinite(total))
         return TT_FAIL(TT_ERR_INVALID,
@@ -104,6 +117,15 @@ tt_status tt_clip_grad_norm(tt_tensor *const *params, int n, double max_norm,
     if (total_p != NULL)
         *total_p = total;
     return TT_OK;
+}
+
+tt_status tt_clip_grad_norm(tt_tensor *const *params, int n, double max_norm,
+                            const tt_clip_options *opt, double *total_p)
+{
+    double sum;
+
+    TT_TRY(tti_clip_sum(params, n, opt, &sum));
+    return tti_clip_apply(params, n, max_norm, opt, sum, total_p);
 }
 
 tt_status tt_optim_clip_grad_norm(tt_optim *o, double max_norm, const tt_clip_options *opt,

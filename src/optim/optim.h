@@ -38,4 +38,13 @@ tt_status tti_optim_at_least(const char *kind, const char *name, double value, d
 /* What tt_optim_step does for one parameter. */
 tt_status tti_optim_step_one(tt_optim *o, int group, int i);
 
+/* Of one parameter. */
+tt_status tti_optim_zero_grad(tt_tensor *p, bool to_zero);
+
+/* The halves of tt_clip_grad_norm, for when other ranks have gradients too: the sum of powers (the greatest
+ * value, of type INFINITY) of these gradients; scaling them, given that of all. */
+tt_status tti_clip_sum(tt_tensor *const *params, int n, const tt_clip_options *opt, double *sum_p);
+tt_status tti_clip_apply(tt_tensor *const *params, int n, double max_norm,
+                         const tt_clip_options *opt, double sum, double *total_p);
+
 #endif

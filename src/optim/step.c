@@ -159,7 +159,7 @@ tt_status tti_optim_step_one(tt_optim *o, int group, int i)
     return st;
 }
 
-static tt_status zero_one(tt_tensor *p, bool to_zero)
+tt_status tti_optim_zero_grad(tt_tensor *p, bool to_zero)
 {
     tt_tensor *grad = p->meta != NULL ? p->meta->grad : NULL;
 
@@ -178,6 +178,6 @@ tt_status tt_optim_zero_grad(tt_optim *o, bool to_zero)
         return TT_FAIL(TT_ERR_INVALID, "optim_zero_grad: expected an optimizer, got NULL");
     for (size_t g = 0; g < o->n_groups; g++)
         for (int i = 0; i < o->groups[g].n_slots; i++)
-            TT_TRY(zero_one(o->groups[g].slots[i].param, to_zero));
+            TT_TRY(tti_optim_zero_grad(o->groups[g].slots[i].param, to_zero));
     return TT_OK;
 }
