@@ -40,5 +40,6 @@
 #include "tutti/tensor.h"
 #include "tutti/value.h"
 #include "tutti/work.h"
+#include "tutti/zero.h"
 
 #endif
