@@ -11,21 +11,26 @@
 
 #include "store.hpp"
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
-namespace {
+namespace
+{
 
 // Gives up the interpreter's lock while it lives, if this thread has it.
-class NoGil {
-public:
-    NoGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+class NoGil
+{
+  public:
+    NoGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr)
+    {
+    }
     ~NoGil()
     {
         if (state_ != nullptr)
             PyEval_RestoreThread(state_);
     }
 
-private:
+  private:
     PyThreadState *state_;
 };
 
@@ -35,28 +40,45 @@ const char *word(c10d::OpType type)
 {
     using c10d::OpType;
     switch (type) {
-    case OpType::BROADCAST: return "broadcast";
+    case OpType::BROADCAST:
+        return "broadcast";
     case OpType::ALLREDUCE:
-    case OpType::ALLREDUCE_COALESCED: return "all_reduce";
-    case OpType::_ALLREDUCE_SPARSE: return "sparse_all_reduce";
-    case OpType::REDUCE: return "reduce";
+    case OpType::ALLREDUCE_COALESCED:
+        return "all_reduce";
+    case OpType::_ALLREDUCE_SPARSE:
+        return "sparse_all_reduce";
+    case OpType::REDUCE:
+        return "reduce";
     case OpType::ALLGATHER:
-    case OpType::ALLGATHER_COALESCED: return "all_gather";
+    case OpType::ALLGATHER_COALESCED:
+        return "all_gather";
     case OpType::_ALLGATHER_BASE:
-    case OpType::ALLGATHER_INTO_TENSOR_COALESCED: return "_all_gather_base";
-    case OpType::GATHER: return "gather";
-    case OpType::SCATTER: return "scatter";
+    case OpType::ALLGATHER_INTO_TENSOR_COALESCED:
+        return "_all_gather_base";
+    case OpType::GATHER:
+        return "gather";
+    case OpType::SCATTER:
+        return "scatter";
     case OpType::REDUCE_SCATTER:
-    case OpType::REDUCE_SCATTER_TENSOR_COALESCED: return "reduce_scatter";
-    case OpType::_REDUCE_SCATTER_BASE: return "_reduce_scatter_base";
+    case OpType::REDUCE_SCATTER_TENSOR_COALESCED:
+        return "reduce_scatter";
+    case OpType::_REDUCE_SCATTER_BASE:
+        return "_reduce_scatter_base";
     case OpType::ALLTOALL:
-    case OpType::ALLTOALL_BASE: return "all_to_all";
-    case OpType::SEND: return "send";
-    case OpType::RECV: return "recv";
-    case OpType::RECVANYSOURCE: return "recvAnySource";
-    case OpType::BARRIER: return "barrier";
-    case OpType::COALESCED: return "coalesced";
-    default: return "operation";
+    case OpType::ALLTOALL_BASE:
+        return "all_to_all";
+    case OpType::SEND:
+        return "send";
+    case OpType::RECV:
+        return "recv";
+    case OpType::RECVANYSOURCE:
+        return "recvAnySource";
+    case OpType::BARRIER:
+        return "barrier";
+    case OpType::COALESCED:
+        return "coalesced";
+    default:
+        return "operation";
     }
 }
 
@@ -97,8 +119,8 @@ tt_pg *open_group(const StorePtr &store, int rank, int size, const GroupOptions 
 
 // ---- life -------------------------------------------------------------------------------------
 
-Backend::Backend(const StorePtr &store, int rank, int size, c10::intrusive_ptr<GroupOptions> options,
-                 std::string name)
+Backend::Backend(const StorePtr &store, int rank, int size,
+                 c10::intrusive_ptr<GroupOptions> options, std::string name)
     : c10d::Backend(rank, size), name_(std::move(name)), titles_(titles_for(name_)),
       options_(std::move(options)), store_(store)
 {
@@ -139,7 +161,7 @@ c10d::ErrorType Backend::getError()
     std::vector<int> ranks((size_t)getSize());
 
     return pg_ != nullptr && tt_pg_dead_ranks(pg_, ranks.data()) > 0 ? c10d::ErrorType::REMOTE_ERROR
-                                                                    : c10d::ErrorType::SUCCESS;
+                                                                     : c10d::ErrorType::SUCCESS;
 }
 
 void Backend::abort()
@@ -211,9 +233,9 @@ c10::intrusive_ptr<Backend> Backend::child(const StorePtr &store, int rank,
 }
 
 // ranks: of this group, in the new group's order; those not in there get none.
-c10::intrusive_ptr<c10d::Backend>
-Backend::split(const StorePtr &store, const std::vector<int> &ranks,
-               const c10::intrusive_ptr<c10d::Backend::Options> &opts)
+c10::intrusive_ptr<c10d::Backend> Backend::split(
+    const StorePtr &store, const std::vector<int> &ranks,
+    const c10::intrusive_ptr<c10d::Backend::Options> &opts)
 {
     auto mine = std::find(ranks.begin(), ranks.end(), getRank());
     std::vector<int64_t> all = global_ranks(), globals;
@@ -228,9 +250,9 @@ Backend::split(const StorePtr &store, const std::vector<int> &ranks,
     return child(store, (int)(mine - ranks.begin()), globals, opts);
 }
 
-c10::intrusive_ptr<c10d::Backend>
-Backend::merge(const StorePtr &store, const c10::intrusive_ptr<c10d::Backend::Options> &opts,
-               const int &rank, const int &size)
+c10::intrusive_ptr<c10d::Backend> Backend::merge(
+    const StorePtr &store, const c10::intrusive_ptr<c10d::Backend::Options> &opts, const int &rank,
+    const int &size)
 {
     std::vector<int64_t> globals((size_t)size);
 
@@ -238,9 +260,9 @@ Backend::merge(const StorePtr &store, const c10::intrusive_ptr<c10d::Backend::Op
     return child(store, rank, globals, opts);
 }
 
-c10::intrusive_ptr<c10d::Backend>
-Backend::shrink(const std::vector<int64_t> &ranks_to_exclude, int,
-                const c10::intrusive_ptr<c10d::Backend::Options> &opts)
+c10::intrusive_ptr<c10d::Backend> Backend::shrink(
+    const std::vector<int64_t> &ranks_to_exclude, int,
+    const c10::intrusive_ptr<c10d::Backend::Options> &opts)
 {
     std::vector<int64_t> all = global_ranks(), globals;
     int rank = -1;
@@ -253,8 +275,8 @@ Backend::shrink(const std::vector<int64_t> &ranks_to_exclude, int,
         globals.push_back(all[(size_t)i]);
     }
     TORCH_CHECK_VALUE(rank >= 0, "tutti: shrink: rank ", getRank(), " is to be excluded itself");
-    auto store = c10::make_intrusive<c10d::PrefixStore>("shrunk" + std::to_string(++n_shrunk_),
-                                                        store_);
+    auto store =
+        c10::make_intrusive<c10d::PrefixStore>("shrunk" + std::to_string(++n_shrunk_), store_);
     return child(store, rank, globals, opts);
 }
 
@@ -282,26 +304,36 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options)
     return empty({ size }, c10::typeMetaToScalarType(options.dtype()));
 }
 
-namespace {
+namespace
+{
 
 // Memory of a group, for PyTorch's pools; the group lives as long as the allocator.
-class GroupAllocator : public c10::Allocator {
-public:
-    explicit GroupAllocator(c10::intrusive_ptr<Backend> backend) : backend_(std::move(backend)) {}
+class GroupAllocator : public c10::Allocator
+{
+  public:
+    explicit GroupAllocator(c10::intrusive_ptr<Backend> backend) : backend_(std::move(backend))
+    {
+    }
 
     c10::DataPtr allocate(size_t n) override
     {
         auto *keep = new at::Tensor(backend_->empty({ (int64_t)n }, at::kByte));
         return { keep->data_ptr(), keep, free_tensor, at::kCPU };
     }
-    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+    c10::DeleterFnPtr raw_deleter() const override
+    {
+        return nullptr;
+    }
     void copy_data(void *dest, const void *src, std::size_t count) const override
     {
         default_copy_data(dest, src, count);
     }
 
-private:
-    static void free_tensor(void *ctx) { delete static_cast<at::Tensor *>(ctx); }
+  private:
+    static void free_tensor(void *ctx)
+    {
+        delete static_cast<at::Tensor *>(ctx);
+    }
 
     c10::intrusive_ptr<Backend> backend_;
 };

@@ -13,7 +13,8 @@
 #include "convert.hpp"
 #include "work.hpp"
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 using TensorList = std::vector<at::Tensor>;
 using TensorLists = std::vector<TensorList>;
@@ -34,50 +35,81 @@ struct GroupOptions : c10d::Backend::Options {
     bool no_cma = false;       /* do not copy straight between processes */
 };
 
-class Backend : public c10d::Backend {
-public:
+class Backend : public c10d::Backend
+{
+  public:
     /* `name`: what PyTorch knows it by, "tutti" or "gloo". Collective. */
     Backend(const StorePtr &store, int rank, int size, c10::intrusive_ptr<GroupOptions> options,
             std::string name);
     ~Backend() override;
 
-    const std::string getBackendName() const override { return name_; }
-    c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
+    const std::string getBackendName() const override
+    {
+        return name_;
+    }
+    c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override
+    {
+        return options_;
+    }
     void setTimeout(std::chrono::milliseconds timeout) override;
     uint64_t getSequenceNumberForGroup() override;
-    void setSequenceNumberForGroup() override {}
+    void setSequenceNumberForGroup() override
+    {
+    }
     c10d::ErrorType getError() override;
     void abort() override;
     void shutdown() override;
-    void waitForPendingWorks() override {}
-    void enableCollectivesTiming() override {}
+    void waitForPendingWorks() override
+    {
+    }
+    void enableCollectivesTiming() override
+    {
+    }
 
-    bool supportsSplitting() const override { return true; }
-    c10::intrusive_ptr<c10d::Backend> split(const StorePtr &store, const std::vector<int> &ranks,
-                                            const c10::intrusive_ptr<c10d::Backend::Options> &opts)
-        override;
+    bool supportsSplitting() const override
+    {
+        return true;
+    }
+    c10::intrusive_ptr<c10d::Backend> split(
+        const StorePtr &store, const std::vector<int> &ranks,
+        const c10::intrusive_ptr<c10d::Backend::Options> &opts) override;
     c10::intrusive_ptr<c10d::Backend> merge(const StorePtr &store,
                                             const c10::intrusive_ptr<c10d::Backend::Options> &opts,
                                             const int &rank, const int &size) override;
-    bool supportsShrinking() const override { return true; }
-    c10::intrusive_ptr<c10d::Backend>
-    shrink(const std::vector<int64_t> &ranks_to_exclude, int flags,
-           const c10::intrusive_ptr<c10d::Backend::Options> &opts) override;
+    bool supportsShrinking() const override
+    {
+        return true;
+    }
+    c10::intrusive_ptr<c10d::Backend> shrink(
+        const std::vector<int64_t> &ranks_to_exclude, int flags,
+        const c10::intrusive_ptr<c10d::Backend::Options> &opts) override;
 
-    bool supportsAbortHooks() const override { return true; }
+    bool supportsAbortHooks() const override
+    {
+        return true;
+    }
     void registerAbortHook(int64_t id, c10d::AbortHook hook) override;
     void unregisterAbortHook(int64_t id) override;
-    bool supportsCompletionHooks() const override { return true; }
+    bool supportsCompletionHooks() const override
+    {
+        return true;
+    }
     void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override;
     void unregisterCompletionHook(int64_t id) override;
 
     /* Memory that the group shares. */
-    bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
+    bool supportsTensorAlloc(c10::DeviceIndex) override
+    {
+        return true;
+    }
     at::Tensor allocateTensor(long size, at::TensorOptions options) override;
     at::Tensor empty(at::IntArrayRef shape, at::ScalarType type);
     std::shared_ptr<c10::Allocator> getMemAllocator() override;
 
-    bool supportsCoalescing() const override { return true; }
+    bool supportsCoalescing() const override
+    {
+        return true;
+    }
     void startCoalescing() override;
     WorkPtr endCoalescing() override;
 
@@ -115,7 +147,7 @@ public:
     WorkPtr recv(TensorList &ts, int source, int tag) override;
     WorkPtr recvAnysource(TensorList &ts, int tag) override;
 
-private:
+  private:
     using Issue = std::function<tt_status(tt_work **)>;
 
     tt_pg *group() const; /* throws when it is gone */
@@ -140,9 +172,9 @@ private:
     std::shared_ptr<Listeners> listeners_ = std::make_shared<Listeners>();
 
     std::mutex mu_;
-    std::map<int64_t, c10d::AbortHook> abort_hooks_;                   /* mu_ */
-    std::map<std::thread::id, std::vector<tt_work *>> coalescing_;     /* mu_: by thread, owned */
-    std::map<std::thread::id, TensorList> coalesced_tensors_;          /* mu_ */
+    std::map<int64_t, c10d::AbortHook> abort_hooks_;               /* mu_ */
+    std::map<std::thread::id, std::vector<tt_work *>> coalescing_; /* mu_: by thread, owned */
+    std::map<std::thread::id, TensorList> coalesced_tensors_;      /* mu_ */
     std::atomic<int> n_coalescing_{ 0 };
 };
 

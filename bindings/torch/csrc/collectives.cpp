@@ -4,11 +4,13 @@
 
 #include <tutti/sparse.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 using c10d::OpType;
 
-namespace {
+namespace
+{
 
 void expect_one(const TensorList &ts, const char *op, const char *what)
 {
@@ -28,8 +30,8 @@ const TensorList &only(const TensorLists &lists, int size, const char *op, const
 
 void same_length(const TensorList &a, const TensorList &b, const char *op)
 {
-    TORCH_CHECK_VALUE(a.size() == b.size(), "tutti: ", op, ": expected as many outputs as inputs, got ",
-                      a.size(), " and ", b.size());
+    TORCH_CHECK_VALUE(a.size() == b.size(), "tutti: ", op,
+                      ": expected as many outputs as inputs, got ", a.size(), " and ", b.size());
 }
 
 void same_type(const at::Tensor &a, const at::Tensor &b, const char *op)
@@ -132,13 +134,12 @@ WorkPtr Backend::all_gather_single(at::Tensor &out, at::Tensor &in,
     same_type(out, in, "all_gather_single");
     bool async = is_async(opts.asyncOp);
 
-    return run(info(OpType::_ALLGATHER_BASE, { in }, { out }, opts.timeout), async,
-               [&](tt_work **w) {
-                   tt_coll_options o = options(opts.timeout);
-                   return tt_pg_all_gather_into(
-                       group(), wrap(in, "all_gather_single", Use::MOVE, async),
-                       wrap(out, "all_gather_single", Use::MOVE, async), &o, w);
-               });
+    return run(
+        info(OpType::_ALLGATHER_BASE, { in }, { out }, opts.timeout), async, [&](tt_work **w) {
+            tt_coll_options o = options(opts.timeout);
+            return tt_pg_all_gather_into(group(), wrap(in, "all_gather_single", Use::MOVE, async),
+                                         wrap(out, "all_gather_single", Use::MOVE, async), &o, w);
+        });
 }
 
 // outs[rank][k]: rank's ins[k].
@@ -152,14 +153,12 @@ WorkPtr Backend::allgather_coalesced(TensorLists &outs, TensorList &ins,
     bool async = is_async(opts.asyncOp);
     TensorList each = flat(outs);
 
-    return run(info(OpType::ALLGATHER_COALESCED, ins, each, opts.timeout), async,
-               [&](tt_work **w) {
-                   tt_coll_options o = options(opts.timeout);
-                   auto from = wrap_all(ins, "all_gather_coalesced", Use::MOVE, async);
-                   auto to = wrap_all(each, "all_gather_coalesced", Use::MOVE, async);
-                   return tt_pg_all_gather_coalesced(group(), from.data(), (int)from.size(),
-                                                     to.data(), &o, w);
-               });
+    return run(info(OpType::ALLGATHER_COALESCED, ins, each, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        auto from = wrap_all(ins, "all_gather_coalesced", Use::MOVE, async);
+        auto to = wrap_all(each, "all_gather_coalesced", Use::MOVE, async);
+        return tt_pg_all_gather_coalesced(group(), from.data(), (int)from.size(), to.data(), &o, w);
+    });
 }
 
 WorkPtr Backend::all_gather_single_coalesced(TensorList &outs, TensorList &ins,
@@ -304,14 +303,13 @@ WorkPtr Backend::all_to_all_single(at::Tensor &out, at::Tensor &in,
     };
     std::vector<int64_t> to = filled(out_splits, out), from = filled(in_splits, in);
 
-    return run(info(OpType::ALLTOALL_BASE, { in }, { out }, opts.timeout), async,
-               [&](tt_work **w) {
-                   tt_coll_options o = options(opts.timeout);
-                   return tt_pg_all_to_all_single(
-                       group(), wrap(out, "all_to_all_single", Use::MOVE, async),
-                       wrap(in, "all_to_all_single", Use::MOVE, async), equal ? nullptr : to.data(),
-                       equal ? nullptr : from.data(), &o, w);
-               });
+    return run(info(OpType::ALLTOALL_BASE, { in }, { out }, opts.timeout), async, [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        return tt_pg_all_to_all_single(group(), wrap(out, "all_to_all_single", Use::MOVE, async),
+                                       wrap(in, "all_to_all_single", Use::MOVE, async),
+                                       equal ? nullptr : to.data(), equal ? nullptr : from.data(),
+                                       &o, w);
+    });
 }
 
 WorkPtr Backend::alltoall(TensorList &outs, TensorList &ins, const c10d::AllToAllOptions &opts)

@@ -7,7 +7,8 @@
 
 #include <c10/util/Exception.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 using Red = c10d::ReduceOp;
 
@@ -47,19 +48,32 @@ std::exception_ptr exception_of(tt_status st, const std::string &words)
 static std::optional<tt_dtype> own_type(at::ScalarType type)
 {
     switch (type) {
-    case at::kFloat: return TT_F32;
-    case at::kDouble: return TT_F64;
-    case at::kHalf: return TT_F16;
-    case at::kBFloat16: return TT_BF16;
-    case at::kChar: return TT_I8;
-    case at::kByte: return TT_U8;
-    case at::kShort: return TT_I16;
-    case at::kInt: return TT_I32;
-    case at::kLong: return TT_I64;
-    case at::kBool: return TT_BOOL;
-    case at::kComplexFloat: return TT_C64;
-    case at::kComplexDouble: return TT_C128;
-    default: return std::nullopt;
+    case at::kFloat:
+        return TT_F32;
+    case at::kDouble:
+        return TT_F64;
+    case at::kHalf:
+        return TT_F16;
+    case at::kBFloat16:
+        return TT_BF16;
+    case at::kChar:
+        return TT_I8;
+    case at::kByte:
+        return TT_U8;
+    case at::kShort:
+        return TT_I16;
+    case at::kInt:
+        return TT_I32;
+    case at::kLong:
+        return TT_I64;
+    case at::kBool:
+        return TT_BOOL;
+    case at::kComplexFloat:
+        return TT_C64;
+    case at::kComplexDouble:
+        return TT_C128;
+    default:
+        return std::nullopt;
     }
 }
 
@@ -84,11 +98,16 @@ at::ScalarType scalar_type_of(tt_dtype dtype)
 static tt_dtype carrier(at::ScalarType type)
 {
     switch (c10::elementSize(type)) {
-    case 1: return TT_U8;
-    case 2: return TT_I16;
-    case 4: return TT_I32;
-    case 8: return TT_I64;
-    case 16: return TT_C128;
+    case 1:
+        return TT_U8;
+    case 2:
+        return TT_I16;
+    case 4:
+        return TT_I32;
+    case 8:
+        return TT_I64;
+    case 16:
+        return TT_C128;
     default:
         TORCH_CHECK_TYPE(false, "tutti: elements of type ", c10::toString(type),
                          " cannot be carried");
@@ -160,8 +179,8 @@ tt_tensor *wrap(const at::Tensor &t, const char *op, Use use, bool keep, Red::Re
 
     if (keep)
         c10::raw::intrusive_ptr::incref(impl);
-    tt_tensor *w = tt_wrap(data, shape, strided ? strides : nullptr, dtype,
-                           keep ? release : nullptr, impl);
+    tt_tensor *w =
+        tt_wrap(data, shape, strided ? strides : nullptr, dtype, keep ? release : nullptr, impl);
     if (w == nullptr) {
         if (keep)
             c10::raw::intrusive_ptr::decref(impl);
@@ -199,8 +218,8 @@ tt_coll_options options(std::chrono::milliseconds timeout)
 
 tt_coll_options options(const Red &op, std::chrono::milliseconds timeout)
 {
-    static const tt_reduce_op ops[] = { TT_REDUCE_SUM, TT_REDUCE_AVG, TT_REDUCE_PRODUCT,
-                                        TT_REDUCE_MIN, TT_REDUCE_MAX, TT_REDUCE_BAND,
+    static const tt_reduce_op ops[] = { TT_REDUCE_SUM, TT_REDUCE_AVG,  TT_REDUCE_PRODUCT,
+                                        TT_REDUCE_MIN, TT_REDUCE_MAX,  TT_REDUCE_BAND,
                                         TT_REDUCE_BOR, TT_REDUCE_BXOR, TT_REDUCE_PREMUL_SUM };
     tt_coll_options o = options(timeout);
     auto kind = (Red::RedOpType)op;

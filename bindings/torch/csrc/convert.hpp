@@ -10,7 +10,8 @@
 
 #include <tutti/collective.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 /* Throws what `st` and the thread's last error say; does nothing for TT_OK. */
 void check(tt_status st);
@@ -18,14 +19,20 @@ void check(tt_status st);
 std::exception_ptr exception_of(tt_status st, const std::string &words);
 
 /* Tutti tensors made while it lives belong to it. */
-class Scope {
-public:
-    Scope() : scope_(tt_scope_open()) {}
-    ~Scope() { tt_scope_close(&scope_); }
+class Scope
+{
+  public:
+    Scope() : scope_(tt_scope_open())
+    {
+    }
+    ~Scope()
+    {
+        tt_scope_close(&scope_);
+    }
     Scope(const Scope &) = delete;
     Scope &operator=(const Scope &) = delete;
 
-private:
+  private:
     tt_scope scope_;
 };
 

@@ -11,9 +11,9 @@ using tutti_torch::Backend;
 using tutti_torch::GroupOptions;
 
 // PyTorch calls it for every new group; `given`: the user's pg_options or None.
-static c10::intrusive_ptr<Backend> create(const c10d::DistributedBackendOptions &opts,
-                                          const std::optional<c10::intrusive_ptr<GroupOptions>> &given,
-                                          const std::string &name)
+static c10::intrusive_ptr<Backend> create(
+    const c10d::DistributedBackendOptions &opts,
+    const std::optional<c10::intrusive_ptr<GroupOptions>> &given, const std::string &name)
 {
     auto o = given.has_value() ? c10::make_intrusive<GroupOptions>(**given)
                                : c10::make_intrusive<GroupOptions>();
@@ -39,10 +39,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)
         .def_readwrite("no_cma", &GroupOptions::no_cma);
 
     py::class_<Backend, c10::intrusive_ptr<Backend>, c10d::Backend>(m, "Backend")
-        .def("_empty",
-             [](Backend &b, const std::vector<int64_t> &shape, at::ScalarType type) {
-                 return b.empty(shape, type);
-             })
+        .def("_empty", [](Backend &b, const std::vector<int64_t> &shape,
+                          at::ScalarType type) { return b.empty(shape, type); })
         .def_property_readonly("options", &Backend::getBackendOptions);
 
     m.def("create", &create, py::arg("options"), py::arg("pg_options"), py::arg("name"),

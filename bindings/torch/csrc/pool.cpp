@@ -10,9 +10,11 @@
 
 #include <pthread.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
-namespace {
+namespace
+{
 
 constexpr auto IDLE_TIME = std::chrono::seconds(5);
 
@@ -26,8 +28,7 @@ struct Pool {
 // Never destroyed: threads may still use it while the process ends. A forked child starts afresh.
 Pool *the_pool = new Pool;
 
-[[maybe_unused]] const int at_fork =
-    pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
 
 void serve(Pool *pool)
 {

@@ -5,7 +5,8 @@
 
 #include <functional>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 /* Runs `f` on a thread of its own soon, even if all tasks before it wait for ever: idle threads are
  * used again, else there is a new one. Never waits. Falls back on the calling thread when no thread

@@ -8,11 +8,13 @@
 
 #include "convert.hpp"
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 using Bytes = std::vector<uint8_t>;
 
-namespace {
+namespace
+{
 
 struct Adapter {
     c10::intrusive_ptr<c10d::Store> store;
@@ -112,8 +114,8 @@ tt_status compare_set(void *ctx, const char *key, const void *expected, size_t e
     Bytes value;
 
     TT_TRY(guarded("compare_set", [&] {
-        value = of(ctx).compareSet(key, bytes(expected, expected_size),
-                                   bytes(desired, desired_size));
+        value =
+            of(ctx).compareSet(key, bytes(expected, expected_size), bytes(desired, desired_size));
     }));
     return tt_blob_copy(value.data(), value.size(), blob_p);
 }

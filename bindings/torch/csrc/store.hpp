@@ -6,7 +6,8 @@
 
 #include <tutti/store.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 /* A reference that is yours; throws. Waits do not hold up other users of `store`. */
 tt_store *adapt_store(const c10::intrusive_ptr<c10d::Store> &store);

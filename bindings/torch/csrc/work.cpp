@@ -6,7 +6,8 @@
 #include "convert.hpp"
 #include "pool.hpp"
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 using c10::ivalue::Future;
 using Clock = std::chrono::steady_clock;
@@ -153,8 +154,8 @@ void Work::set_outcome()
             source_ = tt_work_source(w);
         if (st != TT_OK && error_ == nullptr) {
             error_ = exception_of(st, tt_work_error(w));
-            outcome_ = st == TT_ERR_TIMEOUT ? c10d::WorkResult::TIMEOUT
-                                            : c10d::WorkResult::COMM_ERROR;
+            outcome_ =
+                st == TT_ERR_TIMEOUT ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
         }
     }
     if (error_ == nullptr && last_ != nullptr) {

@@ -15,17 +15,22 @@
 
 #include <tutti/work.h>
 
-namespace tutti_torch {
+namespace tutti_torch
+{
 
 /* What the backend wants to hear of finished operations; shared with works that outlive it. */
-class Listeners {
-public:
+class Listeners
+{
+  public:
     void add(int64_t id, c10d::CompletionHook hook);
     void remove(int64_t id);
-    bool any() const { return n_.load(std::memory_order_relaxed) > 0; }
+    bool any() const
+    {
+        return n_.load(std::memory_order_relaxed) > 0;
+    }
     void tell(const c10d::CompletionHookArgs &args);
 
-private:
+  private:
     std::mutex mu_;
     std::atomic<int> n_{ 0 };
     std::unordered_map<int64_t, c10d::CompletionHook> hooks_;
@@ -43,8 +48,9 @@ struct Info {
     std::shared_ptr<Listeners> listeners;
 };
 
-class Work : public c10d::Work {
-public:
+class Work : public c10d::Work
+{
+  public:
     explicit Work(Info info);
     ~Work() override;
 
@@ -60,21 +66,32 @@ public:
     int sourceRank() const override;
     std::vector<at::Tensor> result() override;
     bool wait(std::chrono::milliseconds timeout) override;
-    void synchronize() override {}
+    void synchronize() override
+    {
+    }
     c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
     c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
     float getDuration() const override;
-    uint64_t getSequencenumber() const override { return info_.seq; }
-    std::chrono::milliseconds getTimeout() const override { return info_.timeout; }
-    uint64_t getCompletionKey() const override { return key_; }
+    uint64_t getSequencenumber() const override
+    {
+        return info_.seq;
+    }
+    std::chrono::milliseconds getTimeout() const override
+    {
+        return info_.timeout;
+    }
+    uint64_t getCompletionKey() const override
+    {
+        return key_;
+    }
 
-private:
+  private:
     struct Watch;
 
     bool parts_done() const;
-    void watch();    /* has parts_ended() called when all are done; mu_ is held */
+    void watch(); /* has parts_ended() called when all are done; mu_ is held */
     void parts_ended();
-    void settle();   /* all parts are done: the outcome, profiler and listeners; once */
+    void settle(); /* all parts are done: the outcome, profiler and listeners; once */
     void set_outcome();
     void complete(); /* the futures */
 
