@@ -80,14 +80,17 @@ static tt_status before(tt_ddp *d, bool *reduces_p)
 
 static tt_status agree_after(tt_ddp *d)
 {
-    bool sends = tt_module_is_training(d->module) && tti_ddp_sends_buffers(d, TT_DDP_AFTER_FORWARD);
+    bool training = tt_module_is_training(d->module), skips = training && d->skip_unused;
+    bool sends = training && tti_ddp_sends_buffers(d, TT_DDP_AFTER_FORWARD);
 
-    if (!sends && !d->skip_unused)
+    for (int b = 0; b < d->n_buckets; b++)
+        d->buckets[b].skip = false;
+    if (!sends && !skips)
         return TT_OK;
-    TT_TRY(tti_ddp_tell_after_forward(d, sends, d->skip_unused));
+    TT_TRY(tti_ddp_tell_after_forward(d, sends, skips));
     if (sends)
         TT_TRY(tti_ddp_sync_buffers(d, TT_DDP_AFTER_FORWARD));
-    return d->skip_unused ? tti_ddp_agree_unused(d, false) : TT_OK;
+    return skips ? tti_ddp_agree_unused(d, false) : TT_OK;
 }
 
 static tt_status after(tt_ddp *d, bool reducing, tt_tensor *const *outs, int n)
