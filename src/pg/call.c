@@ -284,6 +284,10 @@ void tti_run_unlock(tt_pg *pg)
     pthread_mutex_unlock(&pg->mu_run);
 }
 
+/* The function that this thread runs on a group. What it calls there has its number: how many calls others make
+ * meanwhile is not the same on all ranks. */
+static _Thread_local const tti_call *running;
+
 tt_status tti_call_run(tti_call *c)
 {
     tt_pg *pg = c->pg;
@@ -292,7 +296,9 @@ tt_status tti_call_run(tti_call *c)
 
     if (c->fn != NULL) {
         tti_recorder_started(pg->recorder, c->ticket);
+        running = c;
         st = c->fn(c->ctx, pg);
+        running = NULL;
         tti_recorder_ended(pg->recorder, c->ticket, st);
         end(c, st);
         return st;
@@ -366,7 +372,10 @@ void tti_call_issue(tti_call *c)
     tt_pg *pg = c->pg;
     bool alone = !c->on_heap && tti_alone_enter(&pg->alone, TTI_ALONE_NUMBERS);
 
-    if (alone) {
+    if (running != NULL && running->pg == pg) {
+        tti_alone_end(&pg->alone);
+        c->seq = running->seq;
+    } else if (alone) {
         c->seq = 1 + atomic_load_explicit(&pg->seq, memory_order_relaxed);
         atomic_store_explicit(&pg->seq, c->seq, memory_order_relaxed);
     } else {
