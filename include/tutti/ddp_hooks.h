@@ -45,8 +45,8 @@ typedef struct tt_ddp_bucket {
 /* Gives a future (NULL to fail) of what the bucket becomes: a tensor with as many elements as b->flat, or a
  * list that begins with one, as the future of an all_reduce has. It may be b->flat itself, which then needs
  * no copy. Runs on the thread of backward, which must not be kept waiting. Functions chained to the future
- * may run on the thread of a group: there, a collective of that group runs at once if it is called without
- * a work (in the same order on all ranks), and waiting for a work would be for ever. */
+ * may run on the thread of a group, where waiting for a work of that group would be for ever; for several
+ * collectives in a row there is tt_ddp_run_steps. */
 typedef tt_future *(*tt_ddp_hook_fn)(void *ctx, const tt_ddp_bucket *b);
 
 typedef struct tt_ddp_hook {
@@ -65,6 +65,14 @@ TT_API tt_status tt_ddp_register_hook(tt_ddp *d, const tt_ddp_hook *hook);
 TT_API const char *tt_ddp_hook_name(const tt_ddp *d); /* NULL: none */
 /* Frees a hook that was not registered. Accepts NULL and zeroed hooks. */
 TT_API void tt_ddp_hook_drop(tt_ddp_hook *hook);
+
+/* For hooks that need several collectives one after the other: fn(ctx, pg) runs on the thread of the group,
+ * after everything that was called on it before. Collectives of pg that it calls without a work run at once, in
+ * the same order on all ranks. The future has what fn gives (a reference; NULL to fail). `free_ctx` (may be NULL)
+ * is called once, in every case. */
+typedef tt_value *(*tt_ddp_steps_fn)(void *ctx, tt_pg *pg);
+TT_API tt_future *tt_ddp_run_steps(tt_pg *pg, tt_ddp_steps_fn fn, void *ctx,
+                                   void (*free_ctx)(void *ctx));
 
 /* ---- stock hooks ------------------------------------------------------------------------- */
 
@@ -149,20 +157,20 @@ TT_API tt_powersgd *tt_powersgd_load_file(const char *path);
 
 /* The mean over all ranks until some iteration; from then on over a part of them, or nobody. Goes together
  * with averaging the parameters now and then. */
-typedef struct tt_post_localsgd tt_post_localsgd;
+typedef struct tt_local_sgd_state tt_local_sgd_state;
 
-typedef struct tt_post_localsgd_options {
+typedef struct tt_local_sgd_state_options {
     tt_pg *pg;                  /* kept; NULL: that of the tt_ddp */
     tt_pg *subgroup;            /* kept; NULL: the ranks of `pg` on this host */
     int64_t start_iter;         /* 0: from the beginning */
     bool no_gradient_allreduce; /* nobody from then on */
-} tt_post_localsgd_options;
+} tt_local_sgd_state_options;
 
-TT_API tt_post_localsgd *tt_post_localsgd_new(const tt_post_localsgd_options *opt);
-TT_API tt_post_localsgd *tt_post_localsgd_retain(tt_post_localsgd *s);
-TT_API void tt_post_localsgd_free(tt_post_localsgd *s);
-TT_API int64_t tt_post_localsgd_iter(const tt_post_localsgd *s);
-TT_API tt_future *tt_ddp_post_localsgd_hook(void *state, const tt_ddp_bucket *b);
+TT_API tt_local_sgd_state *tt_local_sgd_state_new(const tt_local_sgd_state_options *opt);
+TT_API tt_local_sgd_state *tt_local_sgd_state_retain(tt_local_sgd_state *s);
+TT_API void tt_local_sgd_state_free(tt_local_sgd_state *s);
+TT_API int64_t tt_local_sgd_state_iter(const tt_local_sgd_state *s);
+TT_API tt_future *tt_ddp_post_local_sgd_hook(void *state, const tt_ddp_bucket *b);
 
 /* ---- optimizers inside of backward ---------------------------------------------------------- */
 

@@ -94,23 +94,25 @@ static tt_status fused_done(void *ctx, const tt_ddp_bucket *b)
     return TT_OK;
 }
 
-tt_status tt_ddp_hook_with_optimizer(const tt_ddp_hook *inner, tt_optim *opt, tt_ddp_hook *hook_p)
+tt_status tt_ddp_hook_with_optimizer(const tt_ddp_hook *given, tt_optim *opt, tt_ddp_hook *hook_p)
 {
-    const char *name;
+    tt_ddp_hook inner;
     size_t size;
     fused *f;
 
-    TT_TRY(tti_hook_check_inner("hook_with_optimizer", inner, hook_p));
-    if (opt == NULL)
-        return tti_hook_refuse(
-            inner, TT_FAIL(TT_ERR_INVALID, "hook_with_optimizer: expected an optimizer, got NULL"));
-    name = inner->name != NULL ? inner->name : "user";
-    size = strlen(name) + strlen(tt_optim_name(opt)) + sizeof "hook_with_optimizer(, )";
+    TT_TRY(tti_hook_take_inner("hook_with_optimizer", given, hook_p, &inner));
+    if (opt == NULL) {
+        tt_ddp_hook_drop(&inner);
+        return TT_FAIL(TT_ERR_INVALID, "hook_with_optimizer: expected an optimizer, got NULL");
+    }
+    size = strlen(inner.name) + strlen(tt_optim_name(opt)) + sizeof "hook_with_optimizer(, )";
     f = tti_calloc(1, sizeof *f + size);
-    if (f == NULL)
-        return tti_hook_refuse(inner, TT_ERR_NOMEM);
-    snprintf(f->name, size, "hook_with_optimizer(%s, %s)", name, tt_optim_name(opt));
-    f->inner = *inner;
+    if (f == NULL) {
+        tt_ddp_hook_drop(&inner);
+        return TT_ERR_NOMEM;
+    }
+    snprintf(f->name, size, "hook_with_optimizer(%s, %s)", inner.name, tt_optim_name(opt));
+    f->inner = inner;
     f->inner.name = NULL; /* it may not last */
     f->opt.opt = opt;
     *hook_p = (tt_ddp_hook){

@@ -19,7 +19,7 @@ static const struct row {
     { "batched_powerSGD_hook", tt_ddp_batched_powersgd_hook, POWERSGD },
     { "quantization_pertensor_hook", tt_ddp_quantize_per_tensor_hook, GROUP },
     { "quantization_perchannel_hook", tt_ddp_quantize_per_channel_hook, GROUP },
-    { "post_localSGD_hook", tt_ddp_post_localsgd_hook, POST_LOCAL },
+    { "post_localSGD_hook", tt_ddp_post_local_sgd_hook, POST_LOCAL },
     { "noop_hook", tt_ddp_noop_hook, GROUP },
     { "ALLREDUCE", tt_ddp_allreduce_hook, GROUP },
     { "FP16_COMPRESS", tt_ddp_fp16_compress_hook, GROUP },
@@ -54,7 +54,7 @@ static void powersgd_free(void *ctx)
 
 static void post_local_free(void *ctx)
 {
-    tt_post_localsgd_free(ctx);
+    tt_local_sgd_state_free(ctx);
 }
 
 static tt_status keep_state(const struct row *row, void *state, tt_ddp_hook *hook)
@@ -69,11 +69,12 @@ static tt_status keep_state(const struct row *row, void *state, tt_ddp_hook *hoo
         hook->free_ctx = powersgd_free;
         return hook->ctx != NULL ? TT_OK : tt_last_status();
     case POST_LOCAL:
-        hook->ctx = tt_post_localsgd_retain(state);
+        hook->ctx = tt_local_sgd_state_retain(state);
         hook->free_ctx = post_local_free;
-        return hook->ctx != NULL ? TT_OK
-                                 : TT_FAIL(TT_ERR_INVALID,
-                                           "ddp: %s needs a tt_post_localsgd as state", row->name);
+        return hook->ctx != NULL
+                   ? TT_OK
+                   : TT_FAIL(TT_ERR_INVALID, "ddp: %s needs a tt_local_sgd_state as state",
+                             row->name);
     }
     return TT_ERR_INVALID;
 }

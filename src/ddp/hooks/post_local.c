@@ -6,7 +6,7 @@
 #include "ddp/hooks/stock.h"
 #include "pg/pg.h"
 
-struct tt_post_localsgd {
+struct tt_local_sgd_state {
     atomic_int refs;
     tt_pg *pg;       /* NULL: that of the tt_ddp */
     tt_pg *subgroup; /* NULL: to be made when it is needed */
@@ -14,10 +14,10 @@ struct tt_post_localsgd {
     bool alone; /* no gradients are sent after the start */
 };
 
-tt_post_localsgd *tt_post_localsgd_new(const tt_post_localsgd_options *opt)
+tt_local_sgd_state *tt_local_sgd_state_new(const tt_local_sgd_state_options *opt)
 {
-    const tt_post_localsgd_options zero = { 0 };
-    tt_post_localsgd *s;
+    const tt_local_sgd_state_options zero = { 0 };
+    tt_local_sgd_state *s;
 
     opt = opt != NULL ? opt : &zero;
     if (opt->start_iter < 0)
@@ -35,14 +35,14 @@ tt_post_localsgd *tt_post_localsgd_new(const tt_post_localsgd_options *opt)
     return s;
 }
 
-tt_post_localsgd *tt_post_localsgd_retain(tt_post_localsgd *s)
+tt_local_sgd_state *tt_local_sgd_state_retain(tt_local_sgd_state *s)
 {
     if (s != NULL)
         tti_ref(&s->refs);
     return s;
 }
 
-void tt_post_localsgd_free(tt_post_localsgd *s)
+void tt_local_sgd_state_free(tt_local_sgd_state *s)
 {
     if (s == NULL || !tti_unref(&s->refs))
         return;
@@ -51,7 +51,7 @@ void tt_post_localsgd_free(tt_post_localsgd *s)
     tti_mfree(s);
 }
 
-int64_t tt_post_localsgd_iter(const tt_post_localsgd *s)
+int64_t tt_local_sgd_state_iter(const tt_local_sgd_state *s)
 {
     return s != NULL ? s->iter : -1;
 }
@@ -75,9 +75,9 @@ static tt_pg *host_group(tt_pg *pg)
     return all ? tt_pg_retain(pg) : tt_pg_split(pg, leader(pg), pg->rank, NULL);
 }
 
-tt_future *tt_ddp_post_localsgd_hook(void *state, const tt_ddp_bucket *b)
+tt_future *tt_ddp_post_local_sgd_hook(void *state, const tt_ddp_bucket *b)
 {
-    tt_post_localsgd *s = state;
+    tt_local_sgd_state *s = state;
     bool local;
     tt_pg *pg;
 

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "ddp/hooks/powersgd.h"
-#include "pg/pg.h"
 #include "tutti/ops.h"
 
 /* A matrix of gradients and its factors: views, of the scope. */
@@ -263,33 +262,19 @@ static tt_status reduce(run *r, tt_pg *pg)
 
 /* ---- on the engine -------------------------------------------------------------------------------- */
 
-static tt_status on_engine(void *ctx, tt_pg *pg)
+static tt_value *on_engine(void *ctx, tt_pg *pg)
 {
     run *r = ctx;
-    tt_status st = TT_OK;
 
-    TT_SCOPE
-        TT_NO_GRAD
-        {
-            r->memory = tti_powersgd_memory_at(r->s, r->index);
-            st = r->memory != NULL ? reduce(r, pg) : TT_ERR_NOMEM;
-        }
-    return st;
-}
-
-static tt_value *give_flat(void *ctx, tt_future *f)
-{
-    tt_tensor *flat = ctx;
-    tt_value *v = f != NULL && tt_future_value(f) != NULL ? tt_value_tensor_new(flat) : NULL;
-
-    tt_tensor_free(flat);
-    return v;
+    r->memory = tti_powersgd_memory_at(r->s, r->index);
+    if (r->memory == NULL || reduce(r, pg) != TT_OK)
+        return NULL;
+    return tt_value_tensor_new(r->flat);
 }
 
 tt_future *tti_powersgd_run(tt_powersgd *s, tt_pg *pg, const tt_ddp_bucket *b, bool batched)
 {
     run *r = tti_calloc(1, sizeof *r);
-    tt_work *w = NULL;
 
     if (r == NULL)
         return NULL;
@@ -302,7 +287,5 @@ tt_future *tti_powersgd_run(tt_powersgd *s, tt_pg *pg, const tt_ddp_bucket *b, b
         run_free(r);
         return NULL;
     }
-    if (tti_pg_run_async(pg, "powersgd", on_engine, r, run_free, &w) != TT_OK)
-        return NULL;
-    return tti_hook_then(tti_hook_future(w), give_flat, tt_tensor_retain(b->flat));
+    return tt_ddp_run_steps(pg, on_engine, r, run_free);
 }

@@ -73,24 +73,17 @@ void tt_ddp_hook_drop(tt_ddp_hook *hook)
     *hook = (tt_ddp_hook){ 0 };
 }
 
-tt_status tti_hook_refuse(const tt_ddp_hook *inner, tt_status st)
+tt_status tti_hook_take_inner(const char *what, const tt_ddp_hook *inner, tt_ddp_hook *hook_p,
+                              tt_ddp_hook *copy)
 {
-    tti_error_copy error;
-
-    tti_error_save(&error);
-    if (inner != NULL && inner->free_ctx != NULL)
-        inner->free_ctx(inner->ctx);
-    tti_error_restore(&error);
-    return st;
-}
-
-tt_status tti_hook_check_inner(const char *what, const tt_ddp_hook *inner, tt_ddp_hook *hook_p)
-{
+    *copy = inner != NULL ? *inner : (tt_ddp_hook){ 0 };
+    if (copy->name == NULL)
+        copy->name = "user";
     *hook_p = (tt_ddp_hook){ 0 };
-    if (inner != NULL && inner->fn != NULL)
+    if (copy->fn != NULL)
         return TT_OK;
-    return tti_hook_refuse(
-        inner, TT_FAIL(TT_ERR_INVALID, "%s: expected a hook with a function, got NULL", what));
+    tt_ddp_hook_drop(copy);
+    return TT_FAIL(TT_ERR_INVALID, "%s: expected a hook with a function, got NULL", what);
 }
 
 /* ---- the mean --------------------------------------------------------------------------------- */

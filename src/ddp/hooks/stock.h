@@ -22,9 +22,9 @@ tt_future *tti_hook_ready(tt_tensor *t);
  * f NULL when the chain cannot be made. */
 tt_future *tti_hook_then(tt_future *f, tt_future_fn fn, void *ctx);
 
-/* For hooks around others. Zeroes *hook_p; INVALID when there is no inner hook. */
-tt_status tti_hook_check_inner(const char *what, const tt_ddp_hook *inner, tt_ddp_hook *hook_p);
-/* Drops the inner hook and gives `st`, whose words stay. */
-tt_status tti_hook_refuse(const tt_ddp_hook *inner, tt_status st);
+/* For hooks around others: a copy of the inner one, with a name; zeroes *hook_p, which may be the inner one.
+ * INVALID when there is none. */
+tt_status tti_hook_take_inner(const char *what, const tt_ddp_hook *inner, tt_ddp_hook *hook_p,
+                              tt_ddp_hook *copy);
 
 #endif

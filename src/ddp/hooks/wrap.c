@@ -107,26 +107,27 @@ static tt_status wrapped_done(void *ctx, const tt_ddp_bucket *b)
     return w->inner.done != NULL ? w->inner.done(w->inner.ctx, b) : TT_OK;
 }
 
-static tt_status wrap(const char *kind, tt_dtype dtype, const tt_ddp_hook *inner,
+static tt_status wrap(const char *kind, tt_dtype dtype, const tt_ddp_hook *given,
                       tt_ddp_hook *hook_p)
 {
-    const char *name;
+    tt_ddp_hook inner;
     size_t size;
     wrapper *w;
 
-    TT_TRY(tti_hook_check_inner(kind, inner, hook_p));
-    name = inner->name != NULL ? inner->name : "user";
-    size = strlen(kind) + strlen(name) + 3;
+    TT_TRY(tti_hook_take_inner(kind, given, hook_p, &inner));
+    size = strlen(kind) + strlen(inner.name) + 3;
     w = tti_calloc(1, sizeof *w + size);
-    if (w == NULL)
-        return tti_hook_refuse(inner, TT_ERR_NOMEM);
-    snprintf(w->name, size, "%s(%s)", kind, name);
-    w->inner = *inner;
+    if (w == NULL) {
+        tt_ddp_hook_drop(&inner);
+        return TT_ERR_NOMEM;
+    }
+    snprintf(w->name, size, "%s(%s)", kind, inner.name);
+    w->inner = inner;
     w->inner.name = NULL; /* it may not last */
     w->dtype = dtype;
     *hook_p = (tt_ddp_hook){ .name = w->name,
                              .fn = call_wrapped,
-                             .done = inner->done != NULL ? wrapped_done : NULL,
+                             .done = inner.done != NULL ? wrapped_done : NULL,
                              .ctx = w,
                              .free_ctx = wrapper_free };
     return TT_OK;

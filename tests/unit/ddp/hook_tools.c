@@ -83,6 +83,22 @@ void hook_step_alone(tt_module *m, uint64_t seed)
     step(m, NULL, seed);
 }
 
+double hook_loss(tt_module *m, uint64_t seed)
+{
+    int n = tt_test_size();
+    double loss = 0;
+
+    TT_SCOPE
+        TT_NO_GRAD
+        {
+            tt_tensor *x = hook_numbers(TT_SHAPE(4 * n, 6), seed);
+            tt_tensor *y = hook_numbers(TT_SHAPE(4 * n, 3), seed + 1000);
+
+            loss = tt_item(tt_mse_loss(tt_module_forward(m, x), y));
+        }
+    return loss;
+}
+
 static void check(const tt_module *a, const tt_module *b, bool exact, bool grads)
 {
     tt_state_dict *as = tt_module_params(a, NULL), *bs = tt_module_params(b, NULL);

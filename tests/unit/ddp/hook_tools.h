@@ -16,6 +16,8 @@ tt_ddp *hook_wrap(tt_module *m, const tt_ddp_options *opt);
 void hook_step(tt_ddp *d, uint64_t seed);
 /* The same on everybody's samples, in one process. */
 void hook_step_alone(tt_module *m, uint64_t seed);
+/* The squared error on everybody's samples. */
+double hook_loss(tt_module *m, uint64_t seed);
 /* All gradients are close, to the bit if `exact`. */
 void hook_check_grads(const tt_module *a, const tt_module *b, bool exact);
 void hook_check_params(const tt_module *a, const tt_module *b, bool exact);

@@ -255,7 +255,7 @@ TT_TEST_THREADS(2, ddp_hooks, complex_gradients_have_no_eight_bits)
 
 TT_TEST(ddp_hooks, names_are_listed_and_found)
 {
-    tt_post_localsgd *post = tt_post_localsgd_new(NULL);
+    tt_local_sgd_state *post = tt_local_sgd_state_new(NULL);
     tt_ddp_hook h;
     int n = 0;
 
@@ -285,5 +285,5 @@ TT_TEST(ddp_hooks, names_are_listed_and_found)
     tt_ddp_hook_drop(&h);
     TT_CHECK_EQ(tt_ddp_fp16_compress_wrapper(&(tt_ddp_hook){ 0 }, &h), TT_ERR_INVALID);
     TT_CHECK_EQ(tt_ddp_bf16_compress_wrapper(NULL, &h), TT_ERR_INVALID);
-    tt_post_localsgd_free(post);
+    tt_local_sgd_state_free(post);
 }
