@@ -71,6 +71,15 @@ parity: release ## compare numbers with PyTorch, in an environment of its own un
 	@scripts/setup torch
 	@scripts/parity
 
+.PHONY: test-torch test-torch-full
+test-torch: setup ## build the PyTorch plug-in and test it, with PyTorch's own suite too
+	@scripts/setup torch
+	@scripts/test-torch
+
+test-torch-full: setup ## run PyTorch's suite over Gloo and Tutti and write the table of results anew
+	@scripts/setup torch
+	@scripts/test-torch full
+
 install: release ## install into $(DESTDIR)$(prefix)
 	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(prefix)
 
