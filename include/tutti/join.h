@@ -36,6 +36,8 @@ typedef struct tt_join_options {
 typedef struct tt_joinable_ops {
     const char *name; /* for messages */
     tt_pg *(*group)(void *self);
+    /* Fails for options that cannot work with `self`; may be NULL. */
+    tt_status (*check)(void *self, const tt_join_options *opt);
     /* The scope begins: `self` calls tt_join_notify from now on. `j` NULL: it is over. */
     void (*attach)(void *self, tt_join *j);
     /* On ranks without inputs: the collectives that follow tt_join_notify(.., event) on the others. */

@@ -75,6 +75,9 @@ static tt_status set_up(tt_join *j)
                        j->list[0].ops->name);
     j->pg = tt_pg_retain(pg);
     j->n_active = tt_pg_size(pg);
+    for (int i = 0; i < j->n; i++)
+        if (j->list[i].ops->check != NULL)
+            TT_TRY(j->list[i].ops->check(j->list[i].self, &j->opt));
     return make_books(j);
 }
 

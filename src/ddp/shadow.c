@@ -4,6 +4,7 @@
 #include "ddp/ddp.h"
 #include "tutti/join.h"
 #include "tutti/ops.h"
+#include "tutti/syncbn.h"
 
 /* Events: a forward, with or without these, or a reduction. */
 enum {
@@ -65,6 +66,18 @@ tt_status tti_ddp_divide(const tt_ddp *d, tt_tensor *flat)
 static tt_pg *group(void *self)
 {
     return tt_ddp_group(self);
+}
+
+static tt_status check(void *self, const tt_join_options *opt)
+{
+    tt_ddp *d = self;
+
+    if (opt->throw_on_early_termination || !tt_module_has_sync_batch_norm(d->module))
+        return TT_OK;
+    return tti_ddp_note_error(
+        d, TT_FAIL(TT_ERR_UNSUPPORTED,
+                   "join: the module has synchronized batch norm, which communicates in forward: "
+                   "uneven inputs need the option throw_on_early_termination"));
 }
 
 static void attach(void *self, tt_join *j)
@@ -137,9 +150,12 @@ static tt_status finish(void *self, tt_join *j)
     return tti_ddp_note_error(self, finish_all(self, tt_join_last_rank(j)));
 }
 
-static const tt_joinable_ops ops = {
-    .name = "ddp", .group = group, .attach = attach, .shadow = shadow, .finish = finish
-};
+static const tt_joinable_ops ops = { .name = "ddp",
+                                     .group = group,
+                                     .check = check,
+                                     .attach = attach,
+                                     .shadow = shadow,
+                                     .finish = finish };
 
 tt_joinable tt_ddp_joinable(tt_ddp *d)
 {

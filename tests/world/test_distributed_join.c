@@ -7,6 +7,7 @@
 #include "tutti/join.h"
 #include "tutti/optim.h"
 #include "tutti/random.h"
+#include "tutti/syncbn.h"
 #include "world/ddp_models.h"
 
 static const tt_linear_options no_bias = { .no_bias = true };
@@ -210,11 +211,92 @@ static void no_buffer_sync(const dist_group *g, const void *arg)
     tt_module_free(m);
 }
 
+/* ---- modules that communicate in forward ---------------------------------------------------------- */
+
+static tt_module *sync_norm_net(const dist_group *g)
+{
+    tt_module *m =
+        ddp_module(TT_SEQUENTIAL(tt_linear_new(2, 40, &no_bias), tt_batch_norm1d_new(40, NULL),
+                                 tt_linear_new(40, 4, &no_bias)));
+
+    return ddp_module(tt_sync_batch_norm_convert(m, g->pg));
+}
+
+/* x, then the sum over all ranks of something that needs no gradient. */
+static tt_tensor *talking_forward(tt_module *m, tt_tensor *x)
+{
+    tt_tensor *t = tt_ones(TT_SHAPE(1), TT_F32, TT_CPU);
+
+    if (tt_pg_all_reduce(dist_world(), t, NULL, NULL) != TT_OK)
+        return NULL;
+    TT_CHECK_NEAR(tt_item(t), tt_test_size(), 0);
+    return tt_module_run(m, "a", x);
+}
+
+static const tt_module_class talking_class = { .name = "Talking", .forward = talking_forward };
+
+static tt_module *talking_net(const dist_group *g)
+{
+    tt_module *m = ddp_module(tt_module_new(&talking_class));
+
+    (void)g;
+    TT_REQUIRE_OK(tt_module_give_child(m, "a", tt_linear_new(2, 2, NULL)));
+    return m;
+}
+
+static void stop_together(const dist_group *g, tt_module *m)
+{
+    tt_ddp *d = ddp_new(m, g->pg, NULL);
+    tt_join *j = open_join(d, &(tt_join_options){ .throw_on_early_termination = true });
+    tt_tensor *x = ddp_random(TT_SHAPE(10, 2), tt_test_seed() + (uint64_t)g->me);
+    int n = g->me == 0 ? 10 : 5, done = 0;
+    tt_status st = TT_OK;
+    char own[64];
+
+    for (int i = 0; st == TT_OK && i < n; i++)
+        TT_SCOPE {
+            tt_tensor *y = tt_ddp_forward(d, x);
+
+            st = y != NULL ? tt_backward(tt_sum(y)) : tt_last_status();
+            if (st == TT_OK) {
+                ddp_update(m);
+                done++;
+            }
+        }
+    if (st == TT_OK)
+        st = tt_join_finish(j);
+    snprintf(own, sizeof own, "rank %d ran out of inputs", g->me);
+    TT_CHECK_EQ(st, TT_ERR_INVALID);
+    TT_CHECK_CONTAINS(tt_last_error(), g->me == 0 ? "ranks ran out of inputs" : own);
+    TT_CHECK_EQ(done, 5);
+    tt_join_free(j);
+    check_models_same(g, d);
+    tt_ddp_free(d);
+    tt_module_free(m);
+}
+
+static void stop_iteration(const dist_group *g, const void *arg)
+{
+    tt_module *m = sync_norm_net(g);
+    tt_ddp *d = ddp_new(m, g->pg, NULL);
+    tt_joinable list[] = { tt_ddp_joinable(d) };
+
+    (void)arg;
+    TT_CHECK_NULL(tt_join_new(list, 1, NULL)); /* it could not be shadowed */
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_UNSUPPORTED);
+    TT_CHECK_CONTAINS(tt_last_error(), "throw_on_early_termination");
+    tt_ddp_free(d);
+    tt_module_free(m);
+    stop_together(g, sync_norm_net(g));
+    stop_together(g, talking_net(g));
+}
+
 static const dist_row rows[] = {
     { "test_ddp_grad_div_uneven_inputs", grad_div, DIST_WORLD, NULL, 0 },
     { "test_ddp_join_model_equivalence", model_equivalence, DIST_WORLD, NULL, 0 },
     { "test_ddp_uneven_input_join_disable", disabled, DIST_WORLD, NULL, 0 },
     { "test_ddp_uneven_input_exception", exception, DIST_WORLD, NULL, 0 },
+    { "test_ddp_uneven_inputs_stop_iteration_sync_bn", stop_iteration, DIST_WORLD, NULL, 0 },
     { "test_ddp_join_respects_forward_sync_buffers_false", no_buffer_sync, DIST_WORLD, NULL, 0 },
 };
 
