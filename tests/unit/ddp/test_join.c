@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uneven inputs: joinables of one's own, in any order and number; training that goes on afterwards; hooks,
- * static graphs, divided optimizers; ranks that disagree. */
+ * static graphs, sparse gradients; ranks that disagree. */
 #include <string.h>
 
 #include "tutti/ddp_hooks.h"
@@ -11,9 +11,8 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/random.h"
-#include "tutti/schedule.h"
+#include "tutti/sparse.h"
 #include "tutti/testing_tools.h"
-#include "tutti/zero.h"
 
 static tt_tensor *numbers(tt_shape shape, uint64_t seed)
 {
@@ -331,6 +330,17 @@ TT_TEST_THREADS(3, join, copies_of_gradients_are_shadowed)
     epochs(&(tt_ddp_options){ .copy_gradients = true });
 }
 
+TT_TEST_THREADS(3, join, buckets_that_nobody_uses_are_skipped_by_all)
+{
+    epochs(&(tt_ddp_options){
+        .find_unused = true, .skip_unused_buckets = true, .bucket_cap_mb = 0.0001 });
+}
+
+TT_TEST_THREADS(3, join, gradients_that_travel_in_half_precision_are_shadowed)
+{
+    epochs(&(tt_ddp_options){ .precision = { .params = TT_BF16, .reduce = TT_BF16 } });
+}
+
 /* ---- hooks ---------------------------------------------------------------------------------------- */
 
 static tt_future *mean(void *ctx, const tt_ddp_bucket *b)
@@ -374,115 +384,78 @@ TT_TEST_THREADS(4, join, hooks_run_on_ranks_without_inputs)
     tt_module_free(m);
 }
 
-/* ---- divided optimizers ------------------------------------------------------------------------------ */
+/* ---- what not every rank uses ------------------------------------------------------------------------ */
 
-typedef struct training {
-    tt_module *m;
-    tt_ddp *d;
-    tt_zero *zero;     /* or */
-    tt_optim *optim;   /* undivided */
-    tt_schedule *rate; /* of this rank's */
-} training;
-
-static void training_open(training *t, tt_module *m, bool divided)
+/* Rows of "e", which has sparse gradients; "w" counts on odd ranks only, "never" on none. */
+static tt_tensor *mixed_forward(tt_module *m, tt_tensor *x)
 {
-    const tt_adam_options opt = { .lr = 0.02 };
-    tt_state_dict *ps = tt_module_params(m, NULL);
-    tt_tensor *params[16];
-    int n = tt_state_dict_count(ps);
+    tt_tensor *y = tt_module_run(m, "e", x);
 
-    *t = (training){ .m = m, .d = tt_ddp_new(m, tt_test_pg(), NULL) };
-    TT_REQUIRE_NOT_NULL(t->d);
-    for (int i = 0; i < n; i++)
-        params[i] = tt_state_dict_tensor(ps, i);
-    if (divided)
-        t->zero = tt_zero_adam_new(tt_test_pg(), params, n, &opt, NULL);
-    else
-        t->optim = tt_adam_new(params, n, &opt);
-    tt_state_dict_free(ps);
-    t->rate = tt_exponential_lr_new(divided ? tt_zero_optim(t->zero) : t->optim, 0.8);
-    TT_REQUIRE_NOT_NULL(t->rate);
+    return tt_test_rank() % 2 == 1 ? tt_mul(y, tt_module_param(m, "w")) : y;
 }
 
-static void training_close(training *t)
+static const tt_module_class mixed_class = { .name = "Mixed", .forward = mixed_forward };
+
+static tt_status mean_of_buffers(void *ctx, tt_ddp *d, const tt_state_dict *buffers,
+                                 tt_future **future_p)
 {
-    tt_schedule_free(t->rate);
-    tt_zero_free(t->zero);
-    tt_optim_free(t->optim);
-    tt_ddp_free(t->d);
-    tt_module_free(t->m);
+    tt_tensor *t = tt_state_dict_tensor(buffers, 0);
+    tt_work *w;
+
+    ++*(int *)ctx;
+    TT_TRY(tt_pg_all_reduce(tt_ddp_group(d), t, &(tt_coll_options){ .op = TT_REDUCE_MAX }, &w));
+    *future_p = tt_work_future(w);
+    tt_work_free(w);
+    return *future_p != NULL ? TT_OK : tt_last_status();
 }
 
-/* Clips every second time, steps not every time. */
-static void train_one(training *t, int i)
+static tt_module *mixed_new(void)
 {
-    TT_SCOPE {
-        uint64_t seed = tt_test_seed() + (uint64_t)(16 * i + tt_test_rank());
-        tt_tensor *y = tt_ddp_forward(t->d, numbers(TT_SHAPE(3, 4), seed));
-        double total = 0;
+    tt_module *m = tt_module_new(&mixed_class);
 
-        TT_REQUIRE_NOT_NULL(y);
-        TT_REQUIRE_OK(tt_backward(tt_mean(tt_mul(y, y))));
-        if (i % 2 == 1)
-            TT_REQUIRE_OK(t->zero != NULL ? tt_zero_clip_grad_norm(t->zero, 0.1, NULL, &total)
-                                          : tt_optim_clip_grad_norm(t->optim, 0.1, NULL, &total));
-        if (i % 3 != 2) {
-            TT_REQUIRE_OK(t->zero != NULL ? tt_zero_step(t->zero) : tt_optim_step(t->optim));
-            TT_REQUIRE_OK(tt_schedule_step(t->rate));
-        }
-        TT_REQUIRE_OK(t->zero != NULL ? tt_zero_zero_grad(t->zero, true)
-                                      : tt_optim_zero_grad(t->optim, true));
-    }
+    TT_REQUIRE_OK(tt_module_give_child(
+        m, "e", tt_embedding_new(6, 2, &(tt_embedding_options){ .sparse_grad = true })));
+    TT_REQUIRE_OK(tt_module_add_param(m, "w", tt_ones(TT_SHAPE(2), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(tt_module_add_param(m, "never", tt_ones(TT_SHAPE(2), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(
+        tt_module_add_buffer(m, "b", tt_full(TT_SHAPE(1), tt_test_rank(), TT_F32, TT_CPU)));
+    return m;
 }
 
-static void train_uneven(training *t)
+/* Rank r has r inputs, all of row 2. */
+TT_TEST_THREADS(4, join, sparse_and_unused_gradients_and_hooks_of_buffers)
 {
-    tt_joinable list[] = { tt_ddp_joinable(t->d), tt_zero_joinable(t->zero) };
-    tt_join *j = join_all(list, t->zero != NULL ? 2 : 1, NULL);
+    tt_module *m = mixed_new();
+    tt_ddp *d = tt_ddp_new(m, tt_test_pg(), &(tt_ddp_options){ .find_unused = true });
+    const int64_t row = 2;
+    int n_hooks = 0;
+    tt_join *j;
 
-    for (int i = 0; i < 2 + 3 * tt_test_rank(); i++)
-        train_one(t, i);
-    TT_REQUIRE_OK(tt_join_finish(j));
-    TT_CHECK_EQ(tt_join_last_rank(j), tt_test_size() - 1);
-    tt_join_free(j);
-}
-
-/* The last rank's optimizer, if it is whole, has seen everything: what the divided one must come to. */
-static void divided_follows_whole(void)
-{
-    tt_module *m = TT_MLP(TT_ACT_RELU, 4, 9, 7, 2);
-    tt_state_dict *as, *bs;
-    training a, b;
-
-    training_open(&a, m, true);
-    training_open(&b, tt_module_copy(m), false);
-    train_uneven(&a);
-    train_uneven(&b);
-    as = tt_module_params(a.m, NULL);
-    bs = tt_module_params(b.m, NULL);
-    for (int i = 0; i < tt_state_dict_count(as); i++)
+    TT_REQUIRE_NOT_NULL(d);
+    TT_REQUIRE_OK(tt_ddp_set_buffer_hook(d, TT_DDP_AFTER_FORWARD, mean_of_buffers, &n_hooks));
+    j = join_ddp(d, &(tt_join_options){ .divide_by_active = true });
+    for (int i = 0; i < tt_test_rank(); i++)
         TT_SCOPE {
-            tt_close_report r = { 0 };
+            tt_tensor *x = tt_from_data(&row, TT_SHAPE(1), TT_I64), *e, *g;
+            int active = 3 - i, users = active > 2 ? 2 : 1; /* odd ranks among i + 1 .. 3 */
 
-            /* Clipping adds up the squares in another order. */
-            if (!tt_compare(tt_detach(tt_state_dict_tensor(as, i)),
-                            tt_detach(tt_state_dict_tensor(bs, i)),
-                            &(tt_close_options){ .rtol = 1e-6, .atol = 1e-6 }, &r))
-                TT_FAIL_TEST("%s: %s", tt_state_dict_name(as, i), r.text);
+            tt_module_zero_grad(m);
+            TT_REQUIRE_OK(tt_backward(tt_sum(tt_ddp_forward(d, x))));
+            e = tt_grad_of(tt_module_param(m, "e.weight"));
+            TT_REQUIRE_NOT_NULL(e);
+            g = tt_to_dense(e);
+            TT_CHECK_NEAR(tt_item(tt_select(tt_select(g, 0, row), 0, 0)), 1, 1e-6);
+            TT_CHECK_NEAR(tt_item(tt_sum(g)), 2, 1e-6);
+            TT_CHECK_EQ(tt_ddp_n_users(d, 1), 0);
+            TT_CHECK_EQ(tt_ddp_n_users(d, 2), active);
+            TT_CHECK_NULL(tt_grad_of(tt_module_param(m, "never")));
+            TT_CHECK(tt_grad_of(tt_module_param(m, "w")) != NULL);
+            TT_CHECK_EQ(tt_ddp_n_users(d, 0), users);
         }
-    tt_state_dict_free(as);
-    tt_state_dict_free(bs);
-    check_same(tt_test_pg(), a.m);
-    training_close(&a);
-    training_close(&b);
-}
-
-TT_TEST_THREADS(3, join, a_divided_optimizer_goes_on_without_inputs)
-{
-    divided_follows_whole();
-}
-
-TT_TEST_RANKS(4, join, a_divided_optimizer_goes_on_over_processes)
-{
-    divided_follows_whole();
+    TT_REQUIRE_OK(tt_join_finish(j));
+    TT_CHECK_EQ(n_hooks, 3);
+    tt_join_free(j);
+    check_same(tt_test_pg(), m);
+    tt_ddp_free(d);
+    tt_module_free(m);
 }
