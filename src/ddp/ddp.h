@@ -90,10 +90,11 @@ struct tt_ddp {
     tti_ddp_bucket *buckets;
     int n_buckets;
 
-    tt_ddp_hook *hook; /* owned; NULL: the mean of all ranks */
-    tt_join *join;     /* borrowed: the scope for uneven inputs, while there is one */
-    bool has_joined;   /* there was one */
-    tt_ddp *outer;     /* whose forward runs around this one's */
+    tt_ddp_hook *hook;  /* owned; NULL: the mean of all ranks */
+    tt_join *join;      /* borrowed: the scope for uneven inputs, while there is one */
+    bool has_joined;    /* there was one */
+    int64_t n_shadowed; /* reductions without inputs */
+    tt_ddp *outer;      /* whose forward runs around this one's */
     uint64_t
         outer_id; /* the last one compared with, and whether it has all parameters of this one */
     bool outer_has_all;

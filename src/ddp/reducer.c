@@ -424,6 +424,7 @@ tt_status tti_ddp_shadow(tt_ddp *d, bool asks)
         }
     d->learned = learned;
     d->state = st == TT_OK ? TTI_DDP_IDLE : TTI_DDP_FAILED;
-    d->n_buckets_reduced = d->n_buckets;
+    d->n_buckets_reduced = d->n_started;
+    d->n_shadowed++;
     return st;
 }

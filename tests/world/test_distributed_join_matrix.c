@@ -80,22 +80,29 @@ static tt_module *used_on_zero(void)
 
 /* ---- hooks -------------------------------------------------------------------------------------- */
 
-static tt_future *mean(void *ctx, const tt_ddp_bucket *b)
-{
-    tt_future *f;
-    tt_work *w;
-
-    (void)ctx;
-    if (tt_pg_all_reduce(b->pg, b->flat, &(tt_coll_options){ .op = TT_REDUCE_AVG }, &w) != TT_OK)
-        return NULL;
-    f = tt_work_future(w);
-    tt_work_free(w);
-    return f;
-}
-
 static void hook_mean(tt_ddp *d)
 {
-    TT_REQUIRE_OK(tt_ddp_register_hook(d, &(tt_ddp_hook){ .name = "mean", .fn = mean }));
+    TT_REQUIRE_OK(tt_ddp_register_named(d, "allreduce_hook", NULL));
+}
+
+static void register_power(tt_ddp *d, const tt_powersgd_options *opt)
+{
+    tt_powersgd *s = tt_powersgd_new(NULL, opt);
+
+    TT_REQUIRE_NOT_NULL(s);
+    TT_REQUIRE_OK(tt_ddp_register_named(d, "powerSGD_hook", s));
+    tt_powersgd_free(s);
+}
+
+static void hook_power(tt_ddp *d)
+{
+    register_power(d, &(tt_powersgd_options){
+                          .start_iter = 1, .no_error_feedback = true, .no_warm_start = true });
+}
+
+static void hook_power_memory(tt_ddp *d)
+{
+    register_power(d, &(tt_powersgd_options){ .start_iter = 3 });
 }
 
 /* ---- one run ------------------------------------------------------------------------------------ */
@@ -116,6 +123,8 @@ static const model models[] = {
     { "unused on rank 0", unused_on_zero, { 3, 10 }, 2, true, NULL },
     { "used on rank 0 only", used_on_zero, { 3, 10 }, 2, true, NULL },
     { "linear, mean by a hook", large_linear, { 1, 1000 }, 2, false, hook_mean },
+    { "linear, PowerSGD", large_linear, { 1, 1000 }, 2, false, hook_power },
+    { "linear, PowerSGD with memory", large_linear, { 1, 1000 }, 2, false, hook_power_memory },
 };
 
 #define N_MODELS ((int)(sizeof models / sizeof models[0]))
@@ -221,6 +230,8 @@ static void matrix(const dist_group *g, const void *arg)
     (void)arg;
     for (int i = 0; i < N_MODELS; i++) {
         run_mappings(g, &models[i], 1, false);
+        if (dist_on_threads()) /* enough: they would do nothing else */
+            continue;
         for (int k = 2; k < g->n; k++)
             run_mappings(g, &models[i], k, false);
         run_mappings(g, &models[i], 1, true);

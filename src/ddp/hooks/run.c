@@ -77,7 +77,7 @@ tt_status tti_ddp_hook_start(tt_ddp *d, tti_ddp_bucket *b)
         b->shown = show(d, b);
     if (b->shown == NULL)
         return TT_ERR_NOMEM;
-    b->shown->bucket.iteration = d->iteration;
+    b->shown->bucket.iteration = d->iteration + d->n_shadowed;
     b->shown->bucket.is_last = is_last(d, b);
     tt_clear_error();
     TT_SCOPE
