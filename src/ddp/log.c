@@ -136,22 +136,6 @@ static void add_orders(record *r, const tt_ddp *d)
     add_text(r, "rebuilt_per_bucket_param_indices", &places);
 }
 
-static tt_status find_sync_bn(void *ctx, const char *name, tt_module *m)
-{
-    (void)name;
-    if (strcmp(tt_module_class_of(m)->name, "SyncBatchNorm") == 0)
-        *(bool *)ctx = true;
-    return TT_OK;
-}
-
-static bool has_sync_bn(const tt_ddp *d)
-{
-    bool found = false;
-
-    (void)tt_module_each(d->module, find_sync_bn, &found);
-    return found;
-}
-
 static void add_set_up(record *r, const tt_ddp *d)
 {
     static const char *const levels[] = { "OFF", "OFF", "INFO", "DETAIL" };
@@ -184,7 +168,6 @@ static void add_set_up(record *r, const tt_ddp *d)
     add_words(r, "gloo_socket_ifname", tti_foreign_get(TTI_FOREIGN_GLOO_SOCKET_IFNAME));
     add_words(r, "gloo_device_transport", tti_foreign_get(TTI_FOREIGN_GLOO_DEVICE_TRANSPORT));
     add_int(r, "gloo_num_threads", 2); /* the caller's and that of the group */
-    add_int(r, "has_sync_bn", has_sync_bn(d));
 }
 
 static void add_course(record *r, const tt_ddp *d)

@@ -172,7 +172,8 @@ static void three_levels(const dist_group *g, const void *arg)
     (void)arg;
     TT_REQUIRE_NOT_NULL(a);
     TT_CHECK_EQ(tt_averager_n_levels(a), 3);
-    TT_CHECK_EQ(tt_pg_count(), 3);
+    if (!dist_on_threads()) /* which all have theirs in one process */
+        TT_CHECK_EQ(tt_pg_count(), 3);
     check_members(tt_averager_group(a, 0), 2);
     check_members(tt_averager_group(a, 1), 4);
     TT_CHECK_PTR(tt_averager_group(a, 2), tt_pg_default());
@@ -367,5 +368,5 @@ static const dist_row rows[] = {
 
 TT_TEST_TABLE(distributed)
 {
-    DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_TWICE(rows);
 }
