@@ -5,7 +5,7 @@ prefix  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
-.PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-collectives parity
+.PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives parity
 .PHONY: install clean
 .DEFAULT_GOAL := all
 
@@ -62,6 +62,10 @@ bench: release ## measure, against PyTorch too; results in build/bench
 bench-train: release ## measure whole training steps; results in build/bench
 	@scripts/setup torch
 	@scripts/bench train
+
+bench-ddp: release ## measure data-parallel steps against PyTorch's DDP; results in build/bench
+	@scripts/setup torch
+	@scripts/bench ddp
 
 bench-collectives: release ## measure collectives against MPIs and Gloo; results in build/bench
 	@scripts/setup bench

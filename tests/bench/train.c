@@ -3,12 +3,17 @@
  * little protocol: "ready" after the first step; for every line "N" on standard input N steps and their
  * times in milliseconds on one line; at the end "rss KB".
  *
- * usage: train tiny|mlp|resnet18|gpt|embedding_bag THREADS */
+ * usage: train tiny|mlp|resnet18|gpt|embedding_bag THREADS [RANK SIZE FILE [VARIANT]]
+ *
+ * With a rank it is one of SIZE that meet at FILE and train data-parallel. VARIANT switches something off:
+ * `comm` (nothing is reduced), `overlap` (one bucket, which leaves at the end), `buckets` (one for each
+ * parameter), `views` (gradients are copies), `shared` (buckets are staged). */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
+#include "tutti/ddp_hooks.h"
 #include "tutti/layers.h"
 #include "tutti/models.h"
 #include "tutti/optim.h"
@@ -19,6 +24,7 @@ typedef struct task {
     tt_optim *opt;
     tt_tensor *x[8], *y; /* retained; the inputs take turns */
     int n_x, turn;
+    bool keep_grads;
     tt_tensor *(*loss)(struct task *t);
 } task;
 
@@ -178,8 +184,6 @@ static tt_status embedding_bag(task *t)
     return ready(t);
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
-
 static const struct {
     const char *name;
     tt_status (*make)(task *t);
@@ -191,12 +195,56 @@ static const struct {
     { "embedding_bag", embedding_bag },
 };
 
+/* ---- data parallel ---------------------------------------------------------------------------- */
+
+/* A bucket that is not in shared memory: copied there and back. */
+static tt_future *staged(void *pg, const tt_ddp_bucket *b)
+{
+    const tt_coll_options mean = { .op = TT_REDUCE_AVG };
+    tt_work *w;
+
+    if (tt_pg_all_reduce(pg, tt_clone(b->flat), &mean, &w) != TT_OK)
+        return NULL;
+    tt_future *f = tt_work_future(w);
+    tt_work_free(w);
+    return f;
+}
+
+static tt_status make_parallel(task *t, int argc, char **argv)
+{
+    static const double all = 1e6, each = 1e-6;
+    tt_ddp_options opt = { 0 };
+    const char *off = argc > 4 ? argv[4] : "";
+    char url[512];
+
+    snprintf(url, sizeof url, "file://%s?rank=%s&size=%s", argv[2], argv[0], argv[1]);
+    tt_pg *pg = tt_pg_new(url, &(tt_pg_options){ .timeout_ms = 600000 });
+    if (strcmp(off, "overlap") == 0 || strcmp(off, "buckets") == 0) {
+        opt.bucket_cap_mb_list = off[0] == 'o' ? &all : &each;
+        opt.n_bucket_caps = 1;
+    }
+    opt.copy_gradients = strcmp(off, "views") == 0;
+    tt_ddp *ddp = tt_ddp_new(t->net, pg, &opt);
+    if (ddp == NULL)
+        return tt_last_status();
+    if (strcmp(off, "comm") == 0)
+        TT_TRY(tt_ddp_register_named(ddp, "noop", NULL));
+    if (strcmp(off, "shared") == 0)
+        TT_TRY(
+            tt_ddp_register_hook(ddp, &(tt_ddp_hook){ .fn = staged, .ctx = pg, .name = "staged" }));
+    t->net = tt_ddp_as_module(ddp);
+    t->keep_grads = true;
+    return TT_OK;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
 static tt_status step(task *t)
 {
     tt_status st = TT_OK;
 
     TT_SCOPE {
-        TT_TRY(tt_optim_zero_grad(t->opt, false));
+        TT_TRY(tt_optim_zero_grad(t->opt, t->keep_grads));
         TT_TRY(tt_backward(t->loss(t)));
         TT_TRY(tt_optim_step(t->opt));
     }
@@ -229,7 +277,7 @@ static tt_status run_steps(task *t, long n)
     return TT_OK;
 }
 
-static tt_status run(const char *name, int threads)
+static tt_status run(const char *name, int threads, int argc, char **argv)
 {
     task t = { 0 };
     char line[64];
@@ -242,6 +290,8 @@ static tt_status run(const char *name, int threads)
                 TT_TRY(cases[i].make(&t));
     if (t.loss == NULL)
         return tt_fail(TT_ERR_NOT_FOUND, "no case \"%s\"", name);
+    if (argc > 0)
+        TT_TRY(make_parallel(&t, argc, argv));
     TT_TRY(step(&t));
     printf("ready\n");
     fflush(stdout);
@@ -254,11 +304,12 @@ static tt_status run(const char *name, int threads)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: train tiny|mlp|resnet18|gpt|embedding_bag THREADS\n");
+    if (argc != 3 && argc != 6 && argc != 7) {
+        fprintf(stderr, "usage: train tiny|mlp|resnet18|gpt|embedding_bag THREADS "
+                        "[RANK SIZE FILE [comm|overlap|buckets|views|shared]]\n");
         return 2;
     }
-    if (run(argv[1], atoi(argv[2])) != TT_OK) {
+    if (run(argv[1], atoi(argv[2]), argc - 3, argv + 3) != TT_OK) {
         fprintf(stderr, "train: %s\n", tt_last_error());
         return 1;
     }

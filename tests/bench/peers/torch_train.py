@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The training steps of train.c in PyTorch eager, behind the same little protocol.
 
-usage: torch_train.py CASE THREADS
+usage: torch_train.py CASE THREADS [RANK SIZE FILE]
+
+With a rank it is one of SIZE that meet at FILE and train with DistributedDataParallel over Gloo.
 
 Prints "ready" after the first step; then, for every line "N" on standard input, runs N steps and prints
 their times in milliseconds on one line; at the end of input prints "rss KB".
@@ -11,6 +13,7 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
@@ -18,7 +21,7 @@ from torch import nn
 def tiny():
     net = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
     x, y = torch.randn(8, 32), torch.randn(8, 1)
-    return net, torch.optim.SGD(net.parameters(), lr=1e-3), lambda: F.mse_loss(net(x), y)
+    return net, torch.optim.SGD(net.parameters(), lr=1e-3), lambda net: F.mse_loss(net(x), y)
 
 
 def mlp():
@@ -26,7 +29,7 @@ def mlp():
         nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)
     )
     x, y = torch.randn(64, 784), torch.randint(0, 10, (64,))
-    return net, torch.optim.Adam(net.parameters()), lambda: F.cross_entropy(net(x), y)
+    return net, torch.optim.Adam(net.parameters()), lambda net: F.cross_entropy(net(x), y)
 
 
 class Block(nn.Module):
@@ -58,7 +61,7 @@ def resnet18():
     net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
     x, y = torch.randn(32, 3, 32, 32), torch.randint(0, 10, (32,))
     opt = torch.optim.SGD(net.parameters(), lr=1e-2, momentum=0.9)
-    return net, opt, lambda: F.cross_entropy(net(x), y)
+    return net, opt, lambda net: F.cross_entropy(net(x), y)
 
 
 class Layer(nn.Module):
@@ -98,20 +101,19 @@ def gpt():
     data = torch.randint(0, vocab, (4, context + 1))
     x, y = data[:, :-1].contiguous(), data[:, 1:].contiguous()
     opt = torch.optim.AdamW(net.parameters(), lr=3e-4)
-    return net, opt, lambda: F.cross_entropy(net(x).view(-1, vocab), y.view(-1))
+    return net, opt, lambda net: F.cross_entropy(net(x).view(-1, vocab), y.view(-1))
 
 
 def embedding_bag():
     bag = nn.EmbeddingBag(100000, 64, mode="sum", sparse=True)
-    top = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
-    net = nn.ModuleList([bag, top])
+    net = nn.Sequential(bag, nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
     batches = [torch.randint(0, 100000, (512, 20)) for _ in range(8)]
     y = torch.randint(0, 2, (512, 1)).float()
     turn = [0]
 
-    def loss():
+    def loss(net):
         turn[0] += 1
-        return F.binary_cross_entropy_with_logits(top(bag(batches[turn[0] % 8])), y)
+        return F.binary_cross_entropy_with_logits(net(batches[turn[0] % 8]), y)
 
     return net, torch.optim.Adagrad(net.parameters(), lr=1e-2), loss
 
@@ -121,11 +123,15 @@ CASES = {f.__name__: f for f in (tiny, mlp, resnet18, gpt, embedding_bag)}
 
 def main():
     torch.set_num_threads(int(sys.argv[2]))
-    _, opt, loss = CASES[sys.argv[1]]()
+    net, opt, loss = CASES[sys.argv[1]]()
+    if len(sys.argv) > 3:
+        rank, size, path = int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+        dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=size)
+        net = nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True)
 
     def step():
         opt.zero_grad(set_to_none=True)
-        loss().backward()
+        loss(net).backward()
         opt.step()
 
     step()
