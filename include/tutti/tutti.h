@@ -11,6 +11,7 @@
 #ifndef TUTTI_TUTTI_H
 #define TUTTI_TUTTI_H
 
+#include "tutti/amp.h"
 #include "tutti/autograd.h"
 #include "tutti/average.h"
 #include "tutti/base.h"

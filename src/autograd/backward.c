@@ -40,8 +40,13 @@ static tt_status run(tti_walk *w, tt_tensor *const *given)
     tt_tensor *small[4];
     tt_tensor **grads = small;
     tt_scope scope = tt_scope_open();
+    tti_autocast_modes modes = { 0 };
     tt_status st = TT_OK;
 
+    if (tt_unlikely(tti_autocasting)) {
+        modes = tti_autocast_get();
+        tti_autocast_set(&(tti_autocast_modes){ 0 });
+    }
     if (w->n_roots > 4 && (grads = tti_calloc((size_t)w->n_roots, sizeof *grads)) == NULL)
         st = TT_ERR_NOMEM;
     for (int i = 0; st == TT_OK && i < w->n_roots; i++) {
@@ -55,6 +60,8 @@ static tt_status run(tti_walk *w, tt_tensor *const *given)
     if (grads != small)
         tti_mfree(grads);
     tt_scope_close(&scope);
+    if (tt_unlikely(modes.on[TT_DEVICE_CPU] || modes.on[TT_DEVICE_CL] || modes.on[TT_DEVICE_CUDA]))
+        tti_autocast_set(&modes);
     return st;
 }
 

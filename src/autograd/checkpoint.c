@@ -15,6 +15,7 @@ typedef struct segment {
     int n_in, n_out;
     bool replay;
     tt_generator_state rng;
+    tti_autocast_modes modes; /* as they were */
 } segment;
 
 static void segment_destroy(segment *s)
@@ -36,6 +37,7 @@ static tt_status run_again(const segment *s, tt_tensor **in, tt_tensor **out)
 {
     tt_generator *gen = tt_default_generator(TT_CPU);
     tt_generator_state now = tt_generator_get(gen);
+    tti_autocast_modes modes = tti_autocast_get();
     tt_status st = TT_OK;
 
     for (int i = 0; i < s->n_in && st == TT_OK; i++) {
@@ -50,8 +52,10 @@ static tt_status run_again(const segment *s, tt_tensor **in, tt_tensor **out)
         return st;
     if (s->replay)
         tt_generator_set(gen, s->rng);
+    tti_autocast_set(&s->modes);
     TT_ENABLE_GRAD
     st = s->fn(s->ctx, in, s->n_in, out, s->n_out);
+    tti_autocast_set(&modes);
     if (s->replay)
         tt_generator_set(gen, now);
     return st;
@@ -97,6 +101,7 @@ static segment *segment_new(tt_segment_fn fn, void *ctx, tt_tensor *const *in, i
     s->n_in = n_in;
     s->n_out = n_out;
     s->rng = tt_generator_get(tt_default_generator(TT_CPU));
+    s->modes = tti_autocast_get();
     return s;
 }
 

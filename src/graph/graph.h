@@ -27,6 +27,7 @@ typedef tt_status (*tti_backward_fn)(tti_node *n, tt_tensor *const *grad_out, tt
 enum {
     TTI_OP_SPARSE = 1, /* takes sparse inputs */
     TTI_OP_HIDDEN = 2, /* not shown to observers */
+    TTI_OP_WIDE = 4,   /* autocast: in float32 */
 };
 
 /* What is known about an operator: a static const record per operator. */

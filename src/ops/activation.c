@@ -96,7 +96,7 @@ static const tti_elementwise op_leaky_relu = {
     { "leaky_relu", leaky_relu_backward, 0 }, TTI_LEAKY_RELU, TTI_PROMOTE, TTI_SAVE_A
 };
 static const tti_elementwise op_softplus = {
-    { "softplus", softplus_backward, 0 }, TTI_SOFTPLUS, TTI_PROMOTE, TTI_SAVE_A
+    { "softplus", softplus_backward, TTI_OP_WIDE }, TTI_SOFTPLUS, TTI_PROMOTE, TTI_SAVE_A
 };
 static const tti_elementwise op_hardtanh = {
     { "hardtanh", hardtanh_backward, 0 }, TTI_CLAMP, TTI_NO_BOOL, TTI_SAVE_A

@@ -321,12 +321,15 @@ tt_tensor *tt_attention(tt_tensor *q, tt_tensor *k, tt_tensor *v, const tt_atten
                    .optional = 8,
                    .attrs = &a,
                    .attrs_bytes = sizeof a };
-    tt_tensor *used[4] = { q, k, v, o->mask };
+    tt_tensor *used[4];
     frame f;
     tt_status st;
 
+    TTI_AUTOCAST(TTI_LOW, &in[0], &in[1], &in[2]);
     if (!tti_call_begin(&c))
         return NULL;
+    for (int i = 0; i < 4; i++)
+        used[i] = in[i];
     st = plan(in, o, &f, &a);
     if (st == TT_OK && o->mask != NULL)
         st = tti_give(&used[3], added(o->mask, &f));

@@ -226,6 +226,7 @@ static tt_tensor *conv2d(const char *name, tt_tensor *x, tt_tensor *w, tt_tensor
     tti_conv g = { 0 };
     bool last;
 
+    TTI_AUTOCAST(TTI_LOW, &x, &w, &b);
     if (x == NULL || w == NULL)
         return NULL;
     if (check_tensors(name, x, w, b) != TT_OK || read_options(name, opt, first, &g) != TT_OK ||
@@ -251,6 +252,7 @@ tt_tensor *tt_conv2d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_opt
 
 tt_tensor *tt_conv1d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_options *opt)
 {
+    TTI_AUTOCAST(TTI_LOW, &x, &w, &b);
     if (lacks_batch(x, w))
         return tt_squeeze_dim(tt_conv1d(tt_unsqueeze(x, 0), w, b, opt), 0);
     if (x == NULL || w == NULL)
@@ -304,6 +306,7 @@ tt_tensor *tt_conv_transpose2d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const t
     tti_conv g = { 0 };
     tt_tensor *y;
 
+    TTI_AUTOCAST(TTI_LOW, &x, &w, &b);
     if (lacks_batch(x, w))
         return tt_squeeze_dim(tt_conv_transpose2d(tt_unsqueeze(x, 0), w, b, opt), 0);
     if (x == NULL || w == NULL)

@@ -172,6 +172,7 @@ tt_tensor *tt_cross_entropy_with(tt_tensor *input, tt_tensor *target, const tt_l
 {
     static const tt_loss_options defaults;
 
+    TTI_AUTOCAST(TTI_WIDE, &input, &target);
     if (!tti_loss_given("cross_entropy", input, target))
         return NULL;
     if (opt == NULL)
@@ -207,6 +208,7 @@ tt_tensor *tt_nll_loss(tt_tensor *log_probs, tt_tensor *target, const tt_loss_op
     tti_classes c;
     int64_t n;
 
+    TTI_AUTOCAST(TTI_WIDE, &log_probs);
     if (!tti_loss_given("nll_loss", log_probs, target) ||
         tti_check_floating("nll_loss", log_probs, false) != TT_OK ||
         tti_loss_check("nll_loss", log_probs, target) != TT_OK)

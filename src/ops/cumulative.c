@@ -94,10 +94,12 @@ static tt_tensor *cumulative(const tti_op *op, bool product, tt_tensor *x, int d
 
 tt_tensor *tt_cumsum(tt_tensor *x, int dim)
 {
+    TTI_AUTOCAST(TTI_WIDE, &x);
     return cumulative(&op_cumsum, false, x, dim);
 }
 
 tt_tensor *tt_cumprod(tt_tensor *x, int dim)
 {
+    TTI_AUTOCAST(TTI_WIDE, &x);
     return cumulative(&op_cumprod, true, x, dim);
 }

@@ -74,6 +74,8 @@ tt_tensor *tti_apply1(const tti_elementwise *o, tt_tensor *x, const double *p, i
     tt_tensor *out;
     tt_dtype d;
 
+    if (tt_unlikely(tti_autocasting) && (o->op.flags & TTI_OP_WIDE) != 0)
+        TTI_AUTOCAST(TTI_WIDE, &x);
     if (!tti_call_begin(&c) || check_bool(o, (tt_dtype)x->dtype) != TT_OK)
         return NULL;
     d = compute_type(o, (tt_dtype)x->dtype);

@@ -88,7 +88,7 @@ static tt_status check_group_norm(tt_tensor *const in[3], int64_t groups)
 tt_tensor *tt_group_norm(tt_tensor *x, int64_t groups, tt_tensor *weight, tt_tensor *bias,
                          double eps)
 {
-    tt_tensor *const in[3] = { x, weight, bias };
+    tt_tensor *in[3];
     const group_attrs a = { eps, groups };
     tti_call c = { .op = &op_group_norm,
                    .n_in = 3,
@@ -100,6 +100,10 @@ tt_tensor *tt_group_norm(tt_tensor *x, int64_t groups, tt_tensor *weight, tt_ten
     tt_dtype stat;
     int64_t rows;
 
+    TTI_AUTOCAST(TTI_WIDE, &x, &weight, &bias);
+    in[0] = x;
+    in[1] = weight;
+    in[2] = bias;
     if (!tti_call_begin(&c) || check_group_norm(in, groups) != TT_OK)
         return NULL;
     stat = x->dtype == TT_F64 ? TT_F64 : TT_F32;

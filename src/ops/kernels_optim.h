@@ -47,6 +47,8 @@ typedef struct tti_optim_kernels {
     tt_status (*scale)(tt_tensor *x, double s);
     tt_status (*clamp)(tt_tensor *x, double lo, double hi);
     tt_status (*sum_powers)(const tt_tensor *x, double power, double *sum_p);
+    /* Loss scaling: x *= s; found (float32, one element) = 1 if an x was infinite or NaN, else it stays. */
+    tt_status (*unscale)(tt_tensor *x, double s, tt_tensor *found);
 } tti_optim_kernels;
 
 #endif

@@ -143,16 +143,18 @@ static tt_tensor *row_norm(tt_tensor *const in[3], const row_attrs *a)
 
 tt_tensor *tt_layer_norm(tt_tensor *x, int n_dims, tt_tensor *weight, tt_tensor *bias, double eps)
 {
-    tt_tensor *const in[3] = { x, weight, bias };
+    tt_tensor *in[3] = { x, weight, bias };
     const row_attrs a = { .eps = eps, .n_dims = n_dims };
 
+    TTI_AUTOCAST(TTI_WIDE, &in[0], &in[1], &in[2]);
     return row_norm(in, &a);
 }
 
 tt_tensor *tt_rms_norm(tt_tensor *x, int n_dims, tt_tensor *weight, double eps)
 {
-    tt_tensor *const in[3] = { x, weight, NULL };
+    tt_tensor *in[3] = { x, weight, NULL };
     const row_attrs a = { .eps = eps, .n_dims = n_dims, .rms = true };
 
+    TTI_AUTOCAST(TTI_WIDE, &in[0], &in[1]);
     return row_norm(in, &a);
 }

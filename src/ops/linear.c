@@ -128,11 +128,15 @@ static tt_tensor *linear_vector(tt_tensor *x, tt_tensor *w, tt_tensor *b)
 
 tt_tensor *tt_linear(tt_tensor *x, tt_tensor *w, tt_tensor *b)
 {
-    tt_tensor *in[] = { x, w, b };
+    tt_tensor *in[3];
     tti_call c = { .op = &op_linear, .n_in = 3, .in = in, .optional = 1u << 2 };
 
+    TTI_AUTOCAST(TTI_LOW, &x, &w, &b);
     if (x != NULL && x->n_dims == 1)
         return linear_vector(x, w, b);
+    in[0] = x;
+    in[1] = w;
+    in[2] = b;
     if (!tti_call_begin(&c) || check(x, w, b) != TT_OK)
         return NULL;
     tti_call_save(&c, x);

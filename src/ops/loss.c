@@ -104,6 +104,9 @@ static tt_tensor *pair_loss(tti_pair_loss kind, tt_tensor *a, tt_tensor *b, doub
 
     if (!tti_loss_given(pair_ops[kind].name, a, b))
         return NULL;
+    TTI_AUTOCAST(TTI_WIDE, &a, &b);
+    if (a == NULL || b == NULL)
+        return NULL;
     if (!tti_same_shape(a, b))
         tt_warn("broadcast", "%s: the input has shape %s and the target %s: is that meant?",
                 pair_ops[kind].name, TTI_SHAPE_OF(a), TTI_SHAPE_OF(b));
@@ -150,6 +153,7 @@ tt_tensor *tt_bce_with_logits(tt_tensor *input, tt_tensor *target, const tt_loss
                             TTI_SHAPE_OF(input), TTI_SHAPE_OF(target));
     if (opt == NULL || (opt->weight == NULL && opt->pos_weight == NULL))
         return pair_loss(TTI_LOSS_BCE, input, target, 0.0, opt);
+    TTI_AUTOCAST(TTI_WIDE, &input, &target);
     losses = tt_softplus(tt_neg(input), 1.0, 1e30);
     if (opt->pos_weight != NULL) {
         weight = tt_mul(tt_sub_scalar(opt->pos_weight, 1.0), target);
@@ -168,6 +172,7 @@ tt_tensor *tt_kl_div(tt_tensor *input, tt_tensor *target, const tt_loss_options 
 
     if (!tti_loss_given("kl_div", input, target))
         return NULL;
+    TTI_AUTOCAST(TTI_WIDE, &input, &target);
     if (opt != NULL && opt->log_target) {
         losses = tt_mul(tt_exp(target), tt_sub(target, input));
     } else {

@@ -99,11 +99,13 @@ static tt_tensor *product(const tti_op *op, tt_tensor *a, tt_tensor *b, int rank
 
 tt_tensor *tt_mm(tt_tensor *a, tt_tensor *b)
 {
+    TTI_AUTOCAST(TTI_LOW, &a, &b);
     return product(&op_mm, a, b, 2);
 }
 
 tt_tensor *tt_bmm(tt_tensor *a, tt_tensor *b)
 {
+    TTI_AUTOCAST(TTI_LOW, &a, &b);
     return product(&op_bmm, a, b, 3);
 }
 
@@ -187,6 +189,7 @@ static tt_tensor *matmul_folded(tt_tensor *a, tt_tensor *b)
 
 tt_tensor *tt_matmul(tt_tensor *a, tt_tensor *b)
 {
+    TTI_AUTOCAST(TTI_LOW, &a, &b);
     if (a == NULL || b == NULL)
         return NULL;
     if (a->n_dims == 0 || b->n_dims == 0)
@@ -223,10 +226,12 @@ static tt_tensor *add_product(tt_tensor *c, tt_tensor *ab, double beta, double a
 
 tt_tensor *tt_addmm(tt_tensor *c, tt_tensor *a, tt_tensor *b, double beta, double alpha)
 {
+    TTI_AUTOCAST(TTI_LOW, &c);
     return c != NULL ? add_product(c, tt_mm(a, b), beta, alpha) : NULL;
 }
 
 tt_tensor *tt_baddbmm(tt_tensor *c, tt_tensor *a, tt_tensor *b, double beta, double alpha)
 {
+    TTI_AUTOCAST(TTI_LOW, &c);
     return c != NULL ? add_product(c, tt_bmm(a, b), beta, alpha) : NULL;
 }

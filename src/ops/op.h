@@ -19,6 +19,7 @@
 #define TTI_OPS_OP_H
 
 #include "graph/graph.h"
+#include "ops/autocast.h"
 #include "ops/kernels.h"
 #include "tensor/shape.h"
 #include "tutti/functional.h"

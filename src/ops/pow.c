@@ -68,6 +68,7 @@ tt_tensor *tt_pow(tt_tensor *a, tt_tensor *b)
 {
     bool flags = a != NULL && b != NULL && tti_result_type(a, b) == TT_BOOL;
 
+    TTI_AUTOCAST(TTI_WIDE, &a, &b);
     if (flags && (b->flags & TTI_NUMBER) != 0)
         return tt_logical_or(a, tt_logical_not(b));
     if (flags)
@@ -91,6 +92,7 @@ tt_tensor *tt_pow_scalar(tt_tensor *a, double s)
     tti_call c = { .op = &op_pow_scalar, .n_in = 1, .attrs = p, .attrs_bytes = sizeof p };
     tt_tensor *y;
 
+    TTI_AUTOCAST(TTI_WIDE, &a);
     if (a != NULL && !tt_dtype_is_floating((tt_dtype)a->dtype)) {
         tt_dtype d = tti_scalar_type(a, s);
 
@@ -113,6 +115,7 @@ tt_tensor *tt_rpow_scalar(tt_tensor *a, double s)
 {
     double p[2] = { s, 0 };
 
+    TTI_AUTOCAST(TTI_WIDE, &a);
     if (a != NULL && !tt_dtype_is_floating((tt_dtype)a->dtype))
         a = tti_cast(a, tti_scalar_type(a, s));
     return tti_apply1(&op_rpow, a, p, 2);

@@ -85,6 +85,7 @@ tt_tensor *tt_norm_dims(tt_tensor *x, double p, const int *dims, int n_dims, boo
     uint32_t mask;
     tt_shape shape;
 
+    TTI_AUTOCAST(TTI_WIDE, &x);
     if (x != NULL) {
         if (tti_check_floating("norm", x, true) != TT_OK ||
             tti_reduce_dims("norm", x, dims, n_dims, &mask) != TT_OK)

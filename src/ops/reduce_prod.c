@@ -71,6 +71,7 @@ tt_tensor *tt_prod(tt_tensor *x)
 {
     const tti_reduction r = { .op = &op_prod, .kernel = TTI_PROD, .dtype = -1, .save = 3 };
 
+    TTI_AUTOCAST(TTI_WIDE, &x);
     return tti_reduce_call(&r, x, NULL, 0);
 }
 
@@ -80,5 +81,6 @@ tt_tensor *tt_prod_dim(tt_tensor *x, int dim, bool keep_dim)
         .op = &op_prod, .kernel = TTI_PROD, .dtype = -1, .save = 3, .keep_dims = keep_dim
     };
 
+    TTI_AUTOCAST(TTI_WIDE, &x);
     return tti_reduce_call(&r, x, &dim, 1);
 }

@@ -55,6 +55,7 @@ static tt_tensor *softmax(const tti_op *op, tt_tensor *x, int dim, bool log)
     tt_tensor *flat, *y;
     int64_t n, inner;
 
+    TTI_AUTOCAST(TTI_WIDE, &x);
     if (!tti_call_begin(&c) || tti_check_floating(op->name, x, false) != TT_OK ||
         tti_wrap_dim(op->name, &dim, x->n_dims) != TT_OK)
         return NULL;

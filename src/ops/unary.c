@@ -112,31 +112,31 @@ static const tti_elementwise op_square = {
     { "square", square_backward, 0 }, TTI_SQUARE, TTI_PROMOTE, TTI_SAVE_A
 };
 static const tti_elementwise op_reciprocal = {
-    { "reciprocal", reciprocal_backward, 0 }, TTI_RECIPROCAL, TTI_TO_FLOAT, TTI_SAVE_OUT
+    { "reciprocal", reciprocal_backward, TTI_OP_WIDE }, TTI_RECIPROCAL, TTI_TO_FLOAT, TTI_SAVE_OUT
 };
 static const tti_elementwise op_exp = {
-    { "exp", exp_backward, 0 }, TTI_EXP, TTI_TO_FLOAT, TTI_SAVE_OUT
+    { "exp", exp_backward, TTI_OP_WIDE }, TTI_EXP, TTI_TO_FLOAT, TTI_SAVE_OUT
 };
 static const tti_elementwise op_expm1 = {
-    { "expm1", expm1_backward, 0 }, TTI_EXPM1, TTI_TO_FLOAT, TTI_SAVE_OUT
+    { "expm1", expm1_backward, TTI_OP_WIDE }, TTI_EXPM1, TTI_TO_FLOAT, TTI_SAVE_OUT
 };
 static const tti_elementwise op_log = {
-    { "log", log_backward, 0 }, TTI_LOG, TTI_TO_FLOAT, TTI_SAVE_A
+    { "log", log_backward, TTI_OP_WIDE }, TTI_LOG, TTI_TO_FLOAT, TTI_SAVE_A
 };
 static const tti_elementwise op_log1p = {
-    { "log1p", log1p_backward, 0 }, TTI_LOG1P, TTI_TO_FLOAT, TTI_SAVE_A
+    { "log1p", log1p_backward, TTI_OP_WIDE }, TTI_LOG1P, TTI_TO_FLOAT, TTI_SAVE_A
 };
 static const tti_elementwise op_log2 = {
-    { "log2", log2_backward, 0 }, TTI_LOG2, TTI_TO_FLOAT, TTI_SAVE_A
+    { "log2", log2_backward, TTI_OP_WIDE }, TTI_LOG2, TTI_TO_FLOAT, TTI_SAVE_A
 };
 static const tti_elementwise op_log10 = {
-    { "log10", log10_backward, 0 }, TTI_LOG10, TTI_TO_FLOAT, TTI_SAVE_A
+    { "log10", log10_backward, TTI_OP_WIDE }, TTI_LOG10, TTI_TO_FLOAT, TTI_SAVE_A
 };
 static const tti_elementwise op_sqrt = {
     { "sqrt", sqrt_backward, 0 }, TTI_SQRT, TTI_TO_FLOAT, TTI_SAVE_OUT
 };
 static const tti_elementwise op_rsqrt = {
-    { "rsqrt", rsqrt_backward, 0 }, TTI_RSQRT, TTI_TO_FLOAT, TTI_SAVE_OUT
+    { "rsqrt", rsqrt_backward, TTI_OP_WIDE }, TTI_RSQRT, TTI_TO_FLOAT, TTI_SAVE_OUT
 };
 static const tti_elementwise op_sin = {
     { "sin", sin_backward, 0 }, TTI_SIN, TTI_TO_FLOAT, TTI_SAVE_A

@@ -193,6 +193,23 @@ static tt_status cpu_sum_powers(const tt_tensor *x, double power, double *sum_p)
     return TT_OK;
 }
 
+static tt_status cpu_unscale(tt_tensor *x, double s, tt_tensor *found)
+{
+    int64_t n;
+    int type = real_type(x, &n);
+    size_t esize = tt_dtype_size((tt_dtype)type);
+    tti_unscale_loop loop = loops()->unscale[type];
+    int threads = n < 2 * (int64_t)GRAIN ? 1 : tti_threads_for(n, GRAIN);
+    int bad = 0;
+
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(| : bad)
+    for (int64_t at = 0; at < n; at += CHUNK)
+        bad |= loop((char *)tti_data(x) + (size_t)at * esize, n - at < CHUNK ? n - at : CHUNK, s);
+    if (bad != 0)
+        *(float *)tti_data(found) = 1;
+    return TT_OK;
+}
+
 const tti_optim_kernels tti_optim_cpu = {
     .sgd = cpu_sgd,
     .adam = cpu_adam,
@@ -201,4 +218,5 @@ const tti_optim_kernels tti_optim_cpu = {
     .scale = cpu_scale,
     .clamp = cpu_clamp,
     .sum_powers = cpu_sum_powers,
+    .unscale = cpu_unscale,
 };

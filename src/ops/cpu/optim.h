@@ -11,6 +11,7 @@
 
 typedef void (*tti_optim_loop)(void *const *arrays, int64_t n, const void *coef);
 typedef double (*tti_sum_loop)(const void *x, int64_t n, double power);
+typedef bool (*tti_unscale_loop)(void *x, int64_t n, double s); /* whether one was not finite */
 
 typedef struct tti_adam_coef {
     double weight_decay; /* added to the gradient; 0 when decoupled */
@@ -38,6 +39,7 @@ typedef struct tti_optim_loops {
     tti_optim_loop scale[TTI_OPTIM_TYPES];   /* a double; no gradient, no state */
     tti_optim_loop clamp[TTI_OPTIM_TYPES];   /* tti_clamp_coef */
     tti_sum_loop sum[TTI_OPTIM_TYPES];
+    tti_unscale_loop unscale[TTI_OPTIM_TYPES];
 } tti_optim_loops;
 
 TTI_ISA_DECLARE(const tti_optim_loops, tti_optim_loops);

@@ -72,6 +72,21 @@ static double sum_halves(const void *x, int64_t n, double power, load_fn load)
     return sum;
 }
 
+static bool unscale_halves(void *x, int64_t n, double s, load_fn load, store_fn store)
+{
+    float block[BLOCK];
+    bool bad = false;
+
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        size_t m = (size_t)(n - at < BLOCK ? n - at : BLOCK);
+
+        load(block, (const uint16_t *)x + at, m);
+        bad |= unscale_f32(block, (int64_t)m, s);
+        store((uint16_t *)x + at, block, m);
+    }
+    return bad;
+}
+
 static void load_f16(float *dst, const uint16_t *src, size_t n)
 {
     tti_f16_to_f32_n(dst, src, n);
@@ -116,4 +131,5 @@ const tti_optim_loops TTI_ISA_NAME(tti_optim_loops) = {
     .scale = { scale_f32, scale_f64, scale_f16, scale_bf16 },
     .clamp = { clamp_f32, clamp_f64, clamp_f16, clamp_bf16 },
     .sum = { sum_f32, sum_f64, sum_f16, sum_bf16 },
+    .unscale = { unscale_f32, unscale_f64, unscale_f16, unscale_bf16 },
 };
