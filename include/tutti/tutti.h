@@ -33,6 +33,7 @@
 #include "tutti/prof.h"
 #include "tutti/progress.h"
 #include "tutti/random.h"
+#include "tutti/reducer.h"
 #include "tutti/rendezvous.h"
 #include "tutti/schedule.h"
 #include "tutti/sparse.h"
