@@ -121,8 +121,8 @@ tt_pg *open_group(const StorePtr &store, int rank, int size, const GroupOptions 
 
 Backend::Backend(const StorePtr &store, int rank, int size,
                  c10::intrusive_ptr<GroupOptions> options, std::string name)
-    : c10d::Backend(rank, size), name_(std::move(name)), titles_(titles_for(name_)),
-      options_(std::move(options)), store_(store)
+    : c10d::Backend(rank, size), options_(std::move(options)), name_(std::move(name)),
+      titles_(titles_for(name_)), store_(store)
 {
     NoGil released;
     pg_ = open_group(store, rank, size, *options_);

@@ -31,6 +31,11 @@ struct GroupOptions : c10d::Backend::Options {
         return c10::make_intrusive<GroupOptions>(*this);
     }
 
+    /* PyTorch takes a backend that is called "gloo" for its own class without asking: DDP's log reads
+     * the number of threads out of its options. Gloo's fields are therefore where they are there. */
+    std::vector<std::shared_ptr<void>> gloo_devices;
+    int gloo_threads = 2;
+
     int64_t staging_bytes = 0; /* of shared memory per rank; 0: chosen */
     bool no_cma = false;       /* do not copy straight between processes */
 };
@@ -163,9 +168,10 @@ class Backend : public c10d::Backend
                                       const c10::intrusive_ptr<c10d::Backend::Options> &opts);
     std::vector<int64_t> global_ranks() const;
 
+    std::shared_ptr<void> gloo_store_; /* unused, before options_ as in Gloo's class: see there */
+    c10::intrusive_ptr<GroupOptions> options_;
     std::string name_;
     const std::string *titles_;
-    c10::intrusive_ptr<GroupOptions> options_;
     StorePtr store_; /* for shrinking */
     int n_shrunk_ = 0;
     tt_pg *pg_;

@@ -18,6 +18,8 @@ void raise(tt_status st, const std::string &words)
 {
     std::string text = words.empty() ? tt_status_text(st) : words;
 
+    if (st == TT_ERR_TIMEOUT)
+        text += " (the timeout of the operation or of its group)"; // programs look for this word
     switch (st) {
     case TT_ERR_NOMEM:
         C10_THROW_ERROR(OutOfMemoryError, text);
