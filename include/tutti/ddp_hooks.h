@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communication hooks: what happens to a bucket of gradients in place of the mean over all ranks.
  *
- *     static tt_future *half(void *ctx, const tt_ddp_bucket *b)     // a hook of one's own
+ *     static tt_future *mean(void *ctx, const tt_ddp_bucket *b)     // a hook of one's own
  *     {
  *         tt_work *w;
  *         if (tt_pg_all_reduce(b->pg, b->flat, &(tt_coll_options){ .op = TT_REDUCE_AVG }, &w) != TT_OK)
@@ -10,7 +10,7 @@
  *         tt_work_free(w);
  *         return done;
  *     }
- *     TT_TRY(tt_ddp_register_hook(ddp, &(tt_ddp_hook){ .name = "mine", .fn = half }));
+ *     TT_TRY(tt_ddp_register_hook(ddp, &(tt_ddp_hook){ .name = "mine", .fn = mean }));
  *
  * Hooks run inside of tt_backward, in the order of buckets, the same on all ranks. docs/ddp.md is the guide. */
 #ifndef TUTTI_DDP_HOOKS_H

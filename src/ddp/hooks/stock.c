@@ -20,7 +20,13 @@ tt_tensor *tti_hook_tensor(const tt_value *v)
 tt_future *tti_hook_future(tt_work *w)
 {
     tt_future *f = tt_work_future(w);
+    tti_error_copy error;
 
+    if (f == NULL) { /* what it works on may end when we do */
+        tti_error_save(&error);
+        tt_work_wait(w, 0);
+        tti_error_restore(&error);
+    }
     tt_work_free(w);
     return f;
 }
@@ -55,6 +61,8 @@ tt_future *tti_hook_then(tt_future *f, tt_future_fn fn, void *ctx)
 
     if (next == NULL) {
         tti_error_save(&error);
+        if (f != NULL)
+            tt_future_wait(f, 0);
         tt_value_free(fn(ctx, NULL));
         tti_error_restore(&error);
     }
