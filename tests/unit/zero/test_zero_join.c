@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A divided optimizer with uneven inputs: ranks without go on updating their parameters. */
+#include <signal.h>
+
 #include "tutti/ddp.h"
 #include "tutti/functional.h"
 #include "tutti/models.h"
@@ -131,4 +133,60 @@ TT_TEST_THREADS(3, zero_join, a_divided_optimizer_goes_on_without_inputs)
 TT_TEST_RANKS(4, zero_join, a_divided_optimizer_goes_on_over_processes)
 {
     divided_follows_whole();
+}
+
+/* ---- a rank that dies ------------------------------------------------------------------------------- */
+
+/* Rank 0 has no inputs, rank 1 dies after two steps, rank 2 has many. */
+static void survive(void (*train)(training *t, int i, tt_status *st))
+{
+    training t;
+    tt_joinable list[2];
+    tt_status st = TT_OK;
+    tt_join *j;
+
+    tt_test_expect_exit(1, -SIGKILL);
+    training_open(&t, TT_MLP(TT_ACT_RELU, 4, 9, 7, 2), true);
+    list[0] = tt_ddp_joinable(t.d);
+    list[1] = tt_zero_joinable(t.zero);
+    j = tt_join_new(list, 2, NULL);
+    TT_REQUIRE_NOT_NULL(j);
+    for (int i = 0; st == TT_OK && tt_test_rank() > 0 && i < 1000; i++)
+        train(&t, i, &st);
+    if (tt_test_rank() == 0)
+        st = tt_join_finish(j);
+    TT_CHECK_EQ(st, TT_ERR_PEER);
+    TT_CHECK_CONTAINS(tt_last_error(), "rank 1");
+    tt_join_free(j);
+    training_close(&t);
+}
+
+static void die_between(training *t, int i, tt_status *st)
+{
+    TT_SCOPE {
+        tt_tensor *y = tt_ddp_forward(t->d, zt_random(TT_SHAPE(3, 4), TT_F32, tt_test_seed()));
+
+        *st = y != NULL ? tt_backward(tt_mean(tt_mul(y, y))) : tt_last_status();
+        if (*st == TT_OK && i == 2 && tt_test_rank() == 1)
+            raise(SIGKILL);
+        if (*st == TT_OK)
+            *st = tt_zero_step(t->zero);
+    }
+}
+
+static void die_before(training *t, int i, tt_status *st)
+{
+    if (i == 2 && tt_test_rank() == 1)
+        raise(SIGKILL);
+    die_between(t, 0, st);
+}
+
+TT_TEST_RANKS(3, zero_join, a_rank_that_dies_before_a_step_is_named)
+{
+    survive(die_between);
+}
+
+TT_TEST_RANKS(3, zero_join, a_rank_that_dies_before_a_forward_is_named)
+{
+    survive(die_before);
 }
