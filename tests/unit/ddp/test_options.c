@@ -342,6 +342,22 @@ TT_TEST_THREADS(2, ddp_options, mistakes_are_refused)
     tt_module_free(m);
 }
 
+TT_TEST_THREADS(2, ddp_options, a_new_group_is_asked_for_its_parameters)
+{
+    tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, NULL), tt_relu_new());
+    tt_module *other = tt_linear_new(4, 3, NULL);
+    tt_ddp *d = wrap(m, NULL);
+
+    if (tt_test_rank() == 1)
+        TT_REQUIRE_OK(tt_module_set_child(m, "0", other));
+    TT_CHECK_ERR_SAYS(tt_ddp_set_group(d, tt_test_pg()), TT_ERR_INVALID,
+                      "\"0.weight\" is float32 [4, 4] on rank 0, but float32 [3, 4] on rank 1");
+    TT_CHECK_EQ(logged(d, "has_error"), 1);
+    tt_ddp_free(d);
+    tt_module_free(other);
+    tt_module_free(m);
+}
+
 static tt_status whole_life(void *ctx)
 {
     tt_module *m = ctx;
