@@ -100,5 +100,5 @@ static const dist_row rows[] = {
 
 TT_TEST_TABLE(distributed)
 {
-    DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_TWICE(rows);
 }
