@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole trainings of 20 steps against PyTorch's: one test per file of trainings. Weights and data
- * come from hashes; losses, final parameters and buffers are compared as README.md says. */
+ * come from hashes; losses, final parameters and buffers are compared as README.md says. Files whose names end in
+ * "@N.json" are of N ranks that train data-parallel, each with its own data. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@
 
 #include "golden/hashdata.h"
 #include "golden/training.h"
-#include "tutti/testing.h"
+#include "tutti/ddp.h"
+#include "tutti/testing_tools.h"
 
 /* The file allows 1e-4 everywhere; losses have to be closer. */
 static const double loss_tolerance = 1e-5;
@@ -24,6 +26,9 @@ typedef struct training {
     tt_tensor *params[MAX_PARAMS];
     int n_params;
     tt_optim *optim;
+    bool parallel;
+    tt_ddp *ddp;
+    tt_module *entry; /* the module, or its tt_ddp */
 } training;
 
 static const cJSON *field(const cJSON *object, const char *name)
@@ -112,6 +117,8 @@ static tt_tensor *make_input(const training *t, const cJSON *entry, int batch)
 
     TT_REQUIRE_NOT_NULL(x);
     snprintf(name, sizeof(name), "%s/%s/%d", t->name, word(entry, "name"), batch);
+    if (t->parallel)
+        snprintf(name + strlen(name), sizeof(name) - strlen(name), "/rank%d", tt_test_rank());
     if (integers)
         golden_fill_integers(name, tt_tensor_data(x), tt_tensor_numel(x),
                              (int64_t)number(entry, "modulo", 1));
@@ -198,7 +205,7 @@ static double run_step(training *t, int step)
             batch[i++] = make_input(t, entry, step % batches);
         }
         TT_REQUIRE_OK(tt_optim_zero_grad(t->optim, false));
-        tt_tensor *loss = t->model->loss(t->module, batch);
+        tt_tensor *loss = t->model->loss(t->entry, batch);
         if (loss == NULL)
             TT_FAIL_TEST("step %d: %s (%s)", step, tt_last_error(), tt_last_error_where());
         TT_REQUIRE_NOT_NULL(loss);
@@ -215,6 +222,9 @@ static void run_steps(training *t)
 {
     const cJSON *rates = field(t->doc, "learning_rates"), *losses = field(t->doc, "losses");
     double worst = 0;
+
+    if (t->parallel)
+        losses = cJSON_GetArrayItem(field(t->doc, "rank_losses"), tt_test_rank());
 
     for (int step = 0; step < (int)number(t->doc, "steps", 0); step++) {
         double want = cJSON_GetArrayItem(losses, step)->valuedouble;
@@ -283,9 +293,21 @@ static void check_final(const training *t)
     }
 }
 
+static void make_parallel(training *t)
+{
+    t->entry = t->module;
+    if (!t->parallel)
+        return;
+    t->ddp = tt_ddp_new(t->module, tt_test_pg(), NULL);
+    if (t->ddp == NULL)
+        TT_FAIL_TEST("ddp: %s", tt_last_error());
+    TT_REQUIRE_NOT_NULL(t->ddp);
+    t->entry = tt_ddp_as_module(t->ddp);
+}
+
 static void run(void *ctx)
 {
-    training t = { .doc = read_json(ctx) };
+    training t = { .doc = read_json(ctx), .parallel = strchr(ctx, '@') != NULL };
 
     TT_REQUIRE_NOT_NULL(t.doc);
     t.name = word(t.doc, "name");
@@ -299,9 +321,12 @@ static void run(void *ctx)
         fill_parameters(&t);
         t.optim = make_optim(&t);
         TT_REQUIRE_NOT_NULL(t.optim);
+        make_parallel(&t);
         run_steps(&t);
-        check_final(&t);
+        if (!t.parallel || tt_test_rank() == 0) /* whose buffers count */
+            check_final(&t);
     }
+    tt_ddp_free(t.ddp);
     tt_optim_free(t.optim);
     tt_module_free(t.module);
     cJSON_Delete(t.doc);
@@ -331,6 +356,10 @@ TT_TEST_TABLE(golden_training)
 
             if (test != NULL)
                 test->limit = limit;
+            if (test != NULL && strchr(names[i]->d_name, '@') != NULL) {
+                test->kind = TT_TEST_KIND_RANKS;
+                test->ranks = atoi(strchr(names[i]->d_name, '@') + 1);
+            }
         }
         free(names[i]);
     }
