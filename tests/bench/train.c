@@ -228,7 +228,7 @@ static tt_status make_parallel(task *t, int argc, char **argv)
     if (ddp == NULL)
         return tt_last_status();
     if (strcmp(off, "comm") == 0)
-        TT_TRY(tt_ddp_register_named(ddp, "noop", NULL));
+        TT_TRY(tt_ddp_register_named(ddp, "noop_hook", NULL));
     if (strcmp(off, "shared") == 0)
         TT_TRY(
             tt_ddp_register_hook(ddp, &(tt_ddp_hook){ .fn = staged, .ctx = pg, .name = "staged" }));
