@@ -14,7 +14,7 @@
 #include "tutti/syncbn.h"
 #include "tutti/testing_tools.h"
 
-enum { STEPS = 50, BATCHES = 4, BATCH = 16, CLASSES = 5, WORDS = 60, TOKENS = 24, LENGTH = 9 };
+enum { STEPS = 50, BATCHES = 8, BATCH = 16, CLASSES = 5, WORDS = 60, TOKENS = 24, LENGTH = 9 };
 static const double tolerance = 1e-5;
 
 /* ---- the models ------------------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static tt_module *net_of(const model *m)
 
 static tt_optim *optim_of(tt_module *net)
 {
-    return tt_sgd_for(net, &(tt_sgd_options){ .lr = 0.05, .momentum = 0.9 });
+    return tt_sgd_for(net, &(tt_sgd_options){ .lr = 0.02, .momentum = 0.9 });
 }
 
 static void train_alone(const model *m, double *losses)
