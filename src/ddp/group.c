@@ -55,6 +55,10 @@ tt_status tt_ddp_set_group(tt_ddp *d, tt_pg *pg)
 
     if (d == NULL)
         return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+    if (d->join != NULL)
+        return tti_ddp_note_error(
+            d, TT_FAIL(TT_ERR_INVALID,
+                       "ddp: the group cannot change inside of a scope for uneven inputs"));
     pg = tti_ddp_choose_group(pg, NULL);
     if (pg == NULL)
         return tti_ddp_note_error(d, tt_last_status());

@@ -72,6 +72,8 @@ static tt_status check(void *self, const tt_join_options *opt)
 {
     tt_ddp *d = self;
 
+    if (d->join != NULL)
+        return TT_FAIL(TT_ERR_INVALID, "join: this tt_ddp is in a scope already");
     if (opt->throw_on_early_termination || !tt_module_has_sync_batch_norm(d->module))
         return TT_OK;
     return tti_ddp_note_error(

@@ -71,6 +71,14 @@ static tt_pg *group(void *self)
     return ((tt_zero *)self)->pg;
 }
 
+static tt_status check(void *self, const tt_join_options *opt)
+{
+    (void)opt;
+    if (((tt_zero *)self)->join != NULL)
+        return TT_FAIL(TT_ERR_INVALID, "join: this tt_zero is in a scope already");
+    return TT_OK;
+}
+
 static void attach(void *self, tt_join *j)
 {
     ((tt_zero *)self)->join = j;
@@ -92,7 +100,7 @@ static tt_status shadow(void *self, tt_join *j, int event)
 }
 
 static const tt_joinable_ops ops = {
-    .name = "zero", .group = group, .attach = attach, .shadow = shadow
+    .name = "zero", .group = group, .check = check, .attach = attach, .shadow = shadow
 };
 
 tt_joinable tt_zero_joinable(tt_zero *z)

@@ -217,6 +217,24 @@ static tt_status take_count(const tt_zero *z, int64_t group, const char *name, c
     return put_count(part, "", name, tt_optim_n_params(z->optim, (int)group));
 }
 
+/* Every rank looks at all shapes, so that all refuse the same states. */
+static tt_status check_shape(const tt_zero *z, int64_t global, const char *name, const tt_tensor *t)
+{
+    int64_t at = global;
+    size_t g = 0;
+    const tt_tensor *p;
+
+    while (g < z->n_groups && at >= z->groups[g].n)
+        at -= z->groups[g++].n;
+    if (at < 0 || g == z->n_groups)
+        return TT_OK; /* the numbers of groups and parameters are compared */
+    p = z->groups[g].params[at].t;
+    if (t->dtype == TT_I64 && t->numel == p->n_dims && tti_is_contiguous(t) &&
+        memcmp(tti_data(t), p->dims, (size_t)p->n_dims * sizeof *p->dims) == 0)
+        return TT_OK;
+    return TT_FAIL(TT_ERR_INVALID, "zero_load: \"%s\" is that of another parameter", name);
+}
+
 static tt_status take(const tt_zero *z, const numbering *nr, const char *name, tt_tensor *t,
                       tt_state_dict *part)
 {
@@ -226,6 +244,8 @@ static tt_status take(const tt_zero *z, const numbering *nr, const char *name, t
 
     rest = split(name, "param", &i);
     if (rest != NULL) {
+        if (strcmp(rest, "shape") == 0)
+            TT_TRY(check_shape(z, i, name, t));
         local = local_of(nr, i);
         if (local < 0)
             return TT_OK;

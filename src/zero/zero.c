@@ -2,6 +2,7 @@
 /* tt_zero: its life, groups, steps, and what it tells of itself. */
 #include "zero/zero.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -25,6 +26,38 @@ static tt_status check_params(tt_tensor *const *params, int n)
             return TT_FAIL(TT_ERR_UNSUPPORTED, "zero: parameter %d is not on the CPU", i);
     }
     return TT_OK;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t) * (tt_tensor *const *)a, y = (uintptr_t) * (tt_tensor *const *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* No parameter may be there twice: two ranks would update it, which their optimizers cannot see. */
+static tt_status check_distinct(const tt_zero *z, tt_tensor *const *params, int n)
+{
+    size_t total = (size_t)n, at = 0;
+    tt_tensor **all;
+    tt_status st = TT_OK;
+
+    for (size_t g = 0; g < z->n_groups; g++)
+        total += (size_t)z->groups[g].n;
+    all = tti_malloc(total * sizeof *all);
+    if (all == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 0; i < n; i++)
+        all[at++] = params[i];
+    for (size_t g = 0; g < z->n_groups; g++)
+        for (int i = 0; i < z->groups[g].n; i++)
+            all[at++] = z->groups[g].params[i].t;
+    qsort(all, total, sizeof *all, by_address);
+    for (size_t i = 1; i < total && st == TT_OK; i++)
+        if (all[i] == all[i - 1])
+            st = TT_FAIL(TT_ERR_INVALID, "zero: a parameter is there more than once");
+    tti_mfree(all);
+    return st;
 }
 
 /* "float32 [3, 4]" for each. */
@@ -124,6 +157,7 @@ static tt_status add_group(tt_zero *z, const maker *how, tt_tensor *const *param
     tt_status st;
 
     TT_TRY(check_params(params, n));
+    TT_TRY(check_distinct(z, params, n));
     TT_TRY(verify(z, params, n));
     TT_TRY(tti_vec_reserve((void **)&z->groups, &z->cap_groups, z->n_groups + 1, sizeof g));
     st = fill_group(z, &g, how, params, n);
@@ -229,10 +263,18 @@ tt_status tt_zero_add_group(tt_zero *z, tt_tensor *const *params, int n,
 
 /* ---- training ------------------------------------------------------------------------------- */
 
+/* A rank that fails still takes part, so that the others need not wait for it. */
 tt_status tti_zero_step(tt_zero *z)
 {
-    TT_TRY(tt_optim_step(z->optim));
-    return tti_zero_exchange(z);
+    tt_status st = tt_optim_step(z->optim);
+    tti_error_copy error;
+
+    if (st == TT_OK)
+        return tti_zero_exchange(z);
+    tti_error_save(&error);
+    (void)tti_zero_exchange(z);
+    tti_error_restore(&error);
+    return st;
 }
 
 tt_status tt_zero_step(tt_zero *z)

@@ -439,6 +439,9 @@ TT_TEST_THREADS(4, join, sparse_and_unused_gradients_and_hooks_of_buffers)
     TT_REQUIRE_NOT_NULL(d);
     TT_REQUIRE_OK(tt_ddp_set_buffer_hook(d, TT_DDP_AFTER_FORWARD, mean_of_buffers, &n_hooks));
     j = join_ddp(d, &(tt_join_options){ .divide_by_active = true });
+    TT_CHECK_NULL(tt_join_new(&(tt_joinable){ tt_ddp_joinable(d).ops, d }, 1, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "in a scope already");
+    TT_CHECK_ERR_SAYS(tt_ddp_set_group(d, tt_test_pg()), TT_ERR_INVALID, "uneven inputs");
     for (int i = 0; i < tt_test_rank(); i++)
         TT_SCOPE {
             tt_tensor *x = tt_from_data(&row, TT_SHAPE(1), TT_I64), *e, *g;

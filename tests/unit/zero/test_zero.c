@@ -313,6 +313,9 @@ TT_TEST(zero, mistakes_are_errors)
     TT_CHECK_NULL(tt_zero_new(tt_test_pg(), &x, 1, NULL, NULL, NULL));
     TT_CHECK_NULL(tt_zero_sgd_new(tt_test_pg(), bad, 2, NULL, NULL));
     TT_CHECK_CONTAINS(tt_last_error(), "parameter 1 is NULL");
+    bad[1] = x;
+    TT_CHECK_NULL(tt_zero_sgd_new(tt_test_pg(), bad, 2, NULL, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "more than once");
     TT_CHECK_NULL(tt_zero_sgd_new(tt_test_pg(), &made, 1, NULL, NULL));
     TT_CHECK_CONTAINS(tt_last_error(), "dense leaves");
     TT_CHECK_NULL(tt_zero_sgd_new(tt_test_pg(), &x, 1, &(tt_sgd_options){ .lr = -1 }, NULL));
@@ -323,6 +326,53 @@ TT_TEST(zero, mistakes_are_errors)
     TT_CHECK_NULL(tt_zero_optim(NULL));
     TT_CHECK_EQ(tt_zero_state_bytes(NULL), 0);
     tt_zero_free(NULL);
+}
+
+static tt_status update_or_fail(tt_optim_slot *slot, const double *numbers)
+{
+    if (tt_item(slot->grad) > 1)
+        return tt_fail(TT_ERR_UNSUPPORTED, "too much");
+    return tt_sub_(slot->param, tt_mul_scalar(slot->grad, numbers[0])) != NULL ? TT_OK
+                                                                               : tt_last_status();
+}
+
+static const char *const rate_only[] = { "lr", NULL }, *const no_state[] = { NULL };
+static const tt_optim_ops strict_ops = {
+    .name = "strict", .numbers = rate_only, .states = no_state, .update = update_or_fail
+};
+
+static tt_optim *strict_new(tt_tensor *const *params, int n, const void *ctx)
+{
+    return tt_optim_new(&strict_ops, NULL, params, n, ctx);
+}
+
+/* Any optimizer will do. When that of one rank fails, the others are not left waiting. */
+TT_TEST_THREADS(3, zero, a_rank_that_fails_to_step_takes_part)
+{
+    const double rate = 0.5;
+    tt_tensor *params[3];
+    tt_zero *z;
+
+    TT_SCOPE {
+        for (int i = 0; i < 3; i++)
+            params[i] = tt_tensor_retain(tt_require_grad(tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+        z = tt_zero_new(tt_test_pg(), params, 3, strict_new, &rate, NULL);
+        TT_REQUIRE_NOT_NULL(z);
+        for (int step = 0; step < 2; step++) {
+            for (int i = 0; i < 3; i++)
+                TT_REQUIRE_OK(tt_set_grad(
+                    params[i], tt_full(TT_SHAPE(1), step == 0 && i == 1 ? 2 : 1, TT_F32, TT_CPU)));
+            if (step == 0 && tt_test_rank() == tt_zero_owner(z, 0, 1))
+                TT_CHECK_ERR_SAYS(tt_zero_step(z), TT_ERR_UNSUPPORTED, "too much");
+            else
+                TT_CHECK_OK(tt_zero_step(z));
+        }
+        for (int i = 0; i < 3; i++)
+            TT_CHECK_NEAR(tt_item(params[i]), i == 1 ? 0.5 : 0, 0);
+        tt_zero_free(z);
+        for (int i = 0; i < 3; i++)
+            tt_tensor_free(params[i]);
+    }
 }
 
 static tt_status make_and_step(void *ctx)

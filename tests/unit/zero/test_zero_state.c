@@ -159,7 +159,11 @@ TT_TEST_THREADS(2, zero_state, another_state_is_refused_and_changes_nothing)
     set_number(sd, "group.0.n_params", 4);
     TT_CHECK_ERR_SAYS(tt_zero_load(p.zero, sd, NULL), TT_ERR_INVALID, "the state has 4");
     set_number(sd, "group.0.n_params", ZT_PARAMS);
+    set_number(sd, "param.2.shape", 7); /* of one rank: all refuse it */
+    TT_CHECK_ERR_SAYS(tt_zero_load(p.zero, sd, NULL), TT_ERR_INVALID, "param.2.shape");
     set_number(sd, "n_groups", 2);
+    TT_REQUIRE_OK(tt_state_dict_set(sd, "param.2.shape",
+                                    tt_from_data((int64_t[]){ 33, 5 }, TT_SHAPE(2), TT_I64)));
     TT_CHECK_ERR_SAYS(tt_zero_load(p.zero, sd, NULL), TT_ERR_INVALID, "the state has 2");
     zt_train(&p, ZT_PARAMS, 3, 6);
     zt_check_same(&p, ZT_PARAMS);
