@@ -15,6 +15,7 @@
 #include "tutti/autograd.h"
 #include "tutti/average.h"
 #include "tutti/base.h"
+#include "tutti/checkpoint.h"
 #include "tutti/collective.h"
 #include "tutti/data.h"
 #include "tutti/ddp.h"
