@@ -338,12 +338,44 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
                });
 }
 
+// The ranks in "... rank 1 did not come ..." or "... ranks 1, 2 did not come ...".
+static std::string missing_ranks(const std::string &text)
+{
+    size_t end = text.find(" did not come"), from = text.rfind("rank", end);
+
+    if (end == text.npos || from == text.npos)
+        return "";
+    from = text.find(' ', from) + 1;
+    return text.substr(from, end - from);
+}
+
+// Programs know Gloo's words for what has happened, so they stand behind ours.
+static std::string gloo_words(const std::string &text, int rank, long long timeout_ms, bool all)
+{
+    std::string missing = missing_ranks(text);
+
+    if (rank != 0)
+        return "Rank " + std::to_string(rank) +
+               " successfully reached monitoredBarrier, but received errors while waiting for "
+               "send/recv from rank 0";
+    if (timeout_ms == 0 || missing.empty())
+        return "Rank 0 timed out in monitoredBarrier";
+    return (all ? "Ranks " : "Rank ") + missing + " failed to pass monitoredBarrier in " +
+           std::to_string(timeout_ms) + " ms";
+}
+
 void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_ranks)
 {
-    tt_coll_options o = options(opts.timeout);
+    bool at_once = opts.timeout.count() == 0; // not "none": that is negative
+    tt_coll_options o = options(at_once ? std::chrono::milliseconds(1) : opts.timeout);
 
     o.report_all_ranks = wait_all_ranks;
-    check(tt_pg_monitored_barrier(group(), &o));
+    tt_status st = tt_pg_monitored_barrier(group(), &o);
+    if (st == TT_OK)
+        return;
+    std::string text = tt_last_error();
+    auto limit = opts.timeout.count() < 0 ? options_->timeout : opts.timeout;
+    raise(st, text + ": " + gloo_words(text, getRank(), limit.count(), wait_all_ranks));
 }
 
 // ---- point to point -----------------------------------------------------------------------------
@@ -359,7 +391,7 @@ WorkPtr Backend::send(TensorList &ts, int dest, int tag)
 WorkPtr Backend::recv(TensorList &ts, int source, int tag)
 {
     expect_one(ts, "recv", "output");
-    return run(info(OpType::RECV, {}, ts, kNoTimeout), true, [&](tt_work **w) {
+    return run(info(OpType::RECV, ts, ts, kNoTimeout), true, [&](tt_work **w) {
         return tt_pg_recv(group(), wrap(ts[0], "recv", Use::MOVE, true), source, tag, nullptr,
                           nullptr, w);
     });
@@ -368,7 +400,7 @@ WorkPtr Backend::recv(TensorList &ts, int source, int tag)
 WorkPtr Backend::recvAnysource(TensorList &ts, int tag)
 {
     expect_one(ts, "recv", "output");
-    return run(info(OpType::RECVANYSOURCE, {}, ts, kNoTimeout), true, [&](tt_work **w) {
+    return run(info(OpType::RECVANYSOURCE, ts, ts, kNoTimeout), true, [&](tt_work **w) {
         return tt_pg_recv(group(), wrap(ts[0], "recv", Use::MOVE, true), TT_ANY_SOURCE, tag,
                           nullptr, nullptr, w);
     });
