@@ -299,9 +299,14 @@ at::Tensor Backend::empty(at::IntArrayRef shape, at::ScalarType type)
         at::TensorOptions().dtype(type));
 }
 
+// DDP and FSDP ask for it; without room for shared memory they train all the same.
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options)
 {
-    return empty({ size }, c10::typeMetaToScalarType(options.dtype()));
+    try {
+        return empty({ size }, c10::typeMetaToScalarType(options.dtype()));
+    } catch (const c10::OutOfMemoryError &) {
+        return at::empty({ size }, options);
+    }
 }
 
 namespace

@@ -8,6 +8,8 @@ Importing the package registers the backend; PyTorch also finds it by itself whe
 docs/pytorch.md of Tutti.
 """
 
+import os
+
 import torch
 import torch.distributed as dist
 
@@ -39,12 +41,21 @@ Options = _C.Options
 Backend = _C.Backend
 
 
+def _share_buckets():
+    """DDP takes its buckets from the group unless this is 1, PyTorch's default; the user's choice stands.
+
+    With an accelerator it would change what its backend does too, so there it is left to the user."""
+    if not torch.accelerator.is_available():
+        os.environ.setdefault("DDP_DISABLE_COMM_MEM", "0")
+
+
 def _creator(name):
     def create(options, pg_options):
         if pg_options is not None and not isinstance(pg_options, Options):
             if name == "tutti":
                 raise TypeError(f"expected pg_options of type tutti_torch.Options, got {type(pg_options).__name__}")
             pg_options = None  # Gloo's, which have no meaning here
+        _share_buckets()
         return _C.create(options, pg_options, name)
 
     return create
