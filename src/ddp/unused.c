@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters that get no gradient: finding them in the graph, and complaining about them. */
+#include <string.h>
+
 #include "autograd/run.h"
 #include "ddp/ddp.h"
 #include "tutti/prof.h"
@@ -99,22 +101,37 @@ tt_status tti_ddp_hook_outputs(tt_ddp *d, tt_tensor *const *outs, int n)
 
 /* ---- complaining ------------------------------------------------------------------------- */
 
+#define MAX_INDICES 24
+#define MAX_TEXT 900 /* an error has room for little more */
+
 static void add_indices(const tt_ddp *d, tti_text *text)
 {
+    int n = 0;
+
     for (int i = 0; i < d->n_params; i++)
-        if (d->params[i].missing)
+        if (d->params[i].missing && n++ < MAX_INDICES)
             tti_text_addf(text, " %d", i);
+    if (n > MAX_INDICES)
+        tti_text_addf(text, " and %d more", n - MAX_INDICES);
 }
 
 static void add_names(const tt_ddp *d, tti_text *text)
 {
     const char *comma = "";
+    int left_out = 0;
 
-    for (int i = 0; i < d->n_params; i++)
-        if (d->params[i].missing) {
-            tti_text_addf(text, "%s\"%s\"", comma, d->params[i].name);
-            comma = ", ";
+    for (int i = 0; i < d->n_params; i++) {
+        if (!d->params[i].missing)
+            continue;
+        if (text->n + strlen(d->params[i].name) > MAX_TEXT) {
+            left_out++;
+            continue;
         }
+        tti_text_addf(text, "%s\"%s\"", comma, d->params[i].name);
+        comma = ", ";
+    }
+    if (left_out > 0)
+        tti_text_addf(text, " and %d more", left_out);
 }
 
 tt_status tti_ddp_unfinished(tt_ddp *d)

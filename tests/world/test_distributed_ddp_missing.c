@@ -204,8 +204,38 @@ static void one_misses(const dist_group *g, const void *arg)
     tt_module_free(m);
 }
 
-static const dist_row own_rows[] = { { "one_rank_misses_a_gradient", one_misses, DIST_WORLD, NULL,
-                                       0 } };
+/* Of very many, some are named and the others counted. */
+static void many_miss(const dist_group *g, const void *arg)
+{
+    tt_debug_level before = tt_get_debug_level();
+    tt_module *m = ddp_module(tt_module_new(&first_class));
+    char name[64];
+    tt_ddp *d;
+
+    (void)arg;
+    give(m, "fc1", tt_linear_new(2, 2, &no_bias));
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof name, "a_layer_with_a_long_name_%d", i);
+        give(m, name, tt_linear_new(2, 2, &no_bias));
+    }
+    tt_set_debug_level(TT_DEBUG_INFO);
+    d = ddp_new(m, g->pg, NULL);
+    ddp_step(d, tt_ones(TT_SHAPE(1, 2), TT_F32, TT_CPU));
+    TT_CHECK_ERR_SAYS(tt_ddp_check_finished(d), TT_ERR_INVALID,
+                      " 23 24 and 76 more, which are \"a_layer_with_a_long_name_0.weight\", ");
+    TT_CHECK_CONTAINS(tt_last_error(), "_5.weight\"");
+    TT_CHECK_CONTAINS(tt_last_error() + strlen(tt_last_error()) - 12, " and 8");
+    TT_CHECK_STR(tt_last_error() + strlen(tt_last_error()) - 5, " more");
+    tt_ddp_free(d);
+    tt_module_free(m);
+    dist_meet();
+    tt_set_debug_level(before);
+}
+
+static const dist_row own_rows[] = {
+    { "many_parameters_miss_a_gradient", many_miss, DIST_WORLD, NULL, 0 },
+    { "one_rank_misses_a_gradient", one_misses, DIST_WORLD, NULL, 0 }
+};
 
 TT_TEST_TABLE(ddp_missing)
 {

@@ -164,23 +164,28 @@ static tt_status run_inner(void *ctx, tt_tensor *const *in, int n_in, tt_tensor 
     return out[0] != NULL ? TT_OK : tt_last_status();
 }
 
+static tt_tensor *checkpointed_forward(tt_module *m, tt_tensor *x);
+
+static const tt_module_class checkpointed_class = { .name = "Checkpointed",
+                                                    .data_size = sizeof(tt_checkpoint_options),
+                                                    .forward = checkpointed_forward };
+
 static tt_tensor *checkpointed_forward(tt_module *m, tt_tensor *x)
 {
+    const tt_checkpoint_options *opt = tt_module_data(m, &checkpointed_class);
     tt_tensor *h = tt_module_run(m, "first", x), *y = NULL;
 
-    if (tt_checkpoint(run_inner, m, &h, 1, &y, 1, NULL) != TT_OK)
+    if (tt_checkpoint(run_inner, m, &h, 1, &y, 1, opt) != TT_OK)
         return NULL;
     return tt_module_run(m, "last", y);
 }
 
-static const tt_module_class checkpointed_class = { .name = "Checkpointed",
-                                                    .forward = checkpointed_forward };
-
-static void checkpointed(const tt_ddp_options *opt)
+static void checkpointed(const tt_ddp_options *opt, bool reentrant)
 {
     tt_module *m = tt_module_new(&checkpointed_class);
     tt_ddp *d;
 
+    ((tt_checkpoint_options *)tt_module_data(m, &checkpointed_class))->reentrant = reentrant;
     TT_REQUIRE_OK(tt_module_give_child(m, "first", tt_linear_new(6, 6, NULL)));
     TT_REQUIRE_OK(tt_module_give_child(m, "inner", tt_linear_new(6, 6, NULL)));
     TT_REQUIRE_OK(tt_module_give_child(m, "last", tt_linear_new(6, 6, NULL)));
@@ -192,7 +197,10 @@ static void checkpointed(const tt_ddp_options *opt)
 
 TT_TEST_THREADS(2, ddp_nested, checkpoints_inside)
 {
-    checkpointed(NULL);
-    checkpointed(&(tt_ddp_options){ .static_graph = true });
-    checkpointed(&(tt_ddp_options){ .find_unused = true, .bucket_cap_mb = 1e-5 });
+    for (int k = 0; k < 2; k++) {
+        checkpointed(NULL, k == 1);
+        checkpointed(&(tt_ddp_options){ .static_graph = true }, k == 1);
+        checkpointed(&(tt_ddp_options){ .bucket_cap_mb = 1e-5, .copy_gradients = true }, k == 1);
+    }
+    checkpointed(&(tt_ddp_options){ .find_unused = true, .bucket_cap_mb = 1e-5 }, false);
 }
