@@ -13,6 +13,7 @@
 #ifndef TUTTI_ZERO_H
 #define TUTTI_ZERO_H
 
+#include "tutti/amp.h"
 #include "tutti/join.h"
 #include "tutti/optim.h"
 
@@ -60,6 +61,11 @@ TT_API tt_status tt_zero_add_group(tt_zero *z, tt_tensor *const *params, int n,
 /* As tt_clip_grad_norm over all parameters; this rank looks at, and scales, its own only. Collective. */
 TT_API tt_status tt_zero_clip_grad_norm(tt_zero *z, double max_norm, const tt_clip_options *opt,
                                         double *total_p);
+
+/* As tt_grad_scaler_unscale and tt_grad_scaler_step: if a gradient is not finite, all ranks skip the step. Each
+ * rank unscales its own gradients. UNSUPPORTED in a scope for uneven inputs. Collective. */
+TT_API tt_status tt_zero_unscale(tt_zero *z, tt_grad_scaler *s);
+TT_API tt_status tt_zero_scaler_step(tt_zero *z, tt_grad_scaler *s, bool *skipped_p);
 
 /* The optimizer of this rank's parameters: borrowed. It has all groups, in order: set rates and other
  * numbers there, or give it to a schedule; alike on all ranks. */

@@ -225,6 +225,20 @@ tt_status tt_grad_scaler_unscale(tt_grad_scaler *s, tt_optim *o)
     return unscale(s, o, e);
 }
 
+tt_status tti_scaler_note(tt_grad_scaler *s, const tt_optim *o, bool bad)
+{
+    tti_scaled_optim *e = find_or_add(s, o);
+    tt_tensor *flag = e != NULL ? list_get(&e->found, TT_CPU, 0) : NULL;
+
+    if (flag == NULL)
+        return tt_last_status();
+    if (bad)
+        TT_TRY(tti_fill(flag, 1));
+    if (e->stage == TTI_SCALER_READY)
+        e->stage = TTI_SCALER_UNSCALED;
+    return TT_OK;
+}
+
 /* ---- steps -------------------------------------------------------------------------------------------- */
 
 static bool any_found(const tti_scaled_optim *e)

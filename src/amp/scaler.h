@@ -40,6 +40,9 @@ struct tt_grad_scaler {
 
 /* Refuses numbers that make no sense. */
 tt_status tti_scaler_check(double scale, double growth, double backoff, int64_t interval);
+/* For an optimizer of which other ranks have a part: it counts as unscaled, and if `bad` as having a gradient
+ * that is not finite. */
+tt_status tti_scaler_note(tt_grad_scaler *s, const tt_optim *o, bool bad);
 /* For the tensors too. */
 tt_status tti_scaler_set_scale(tt_grad_scaler *s, double scale);
 

@@ -110,7 +110,9 @@ static tt_status put_groups(const tt_zero *z, const tt_state_dict *part, const c
 
 static tt_status put_params(tt_value *const *maps, int n, const char *prefix, tt_state_dict *sd)
 {
-    for (int r = 0; r < n; r++)
+    for (int r = 0; r < n; r++) {
+        if (tt_value_kind_of(maps[r]) != TT_VALUE_MAP)
+            return TT_FAIL(TT_ERR_PEER, "zero_save: rank %d could not send its part", r);
         for (size_t i = 0; i < tt_value_count(maps[r]); i++) {
             tt_tensor *t = tt_value_as_tensor(tt_value_at(maps[r], i));
 
@@ -118,10 +120,10 @@ static tt_status put_params(tt_value *const *maps, int n, const char *prefix, tt
                 return TT_FAIL(TT_ERR_PEER, "zero_save: rank %d sent something else than state", r);
             TT_TRY(put(sd, prefix, tt_value_name_at(maps[r], i), t));
         }
+    }
     return TT_OK;
 }
 
-/* A rank that could not pack its part sends none, and all fail. */
 static tt_status gather(tt_zero *z, const tt_value *mine, tt_value **all, int root)
 {
     if (root == TT_ZERO_ALL)
@@ -136,9 +138,9 @@ static tt_status save(tt_zero *z, const tt_state_dict *part, const tt_value *min
     bool takes = root == TT_ZERO_ALL || root == z->rank;
     tt_status st = all != NULL ? gather(z, mine, all, root) : TT_ERR_NOMEM;
 
-    if (st == TT_OK && takes)
+    if (st == TT_OK && takes && mine != NULL)
         st = put_groups(z, part, prefix, sd);
-    if (st == TT_OK && takes)
+    if (st == TT_OK && takes && mine != NULL)
         st = put_params(all, z->size, prefix, sd);
     for (int r = 0; all != NULL && r < z->size; r++)
         tt_value_free(all[r]);
@@ -161,9 +163,22 @@ static tt_status check_save(const tt_zero *z, const tt_state_dict *sd, const cha
     return TT_OK;
 }
 
-tt_status tt_zero_save(tt_zero *z, tt_state_dict *sd, const char *prefix, int root)
+static tt_status prepare(const tt_zero *z, tt_state_dict *part, tt_value *mine)
 {
     numbering nr = { 0 };
+    tt_status st = part != NULL && mine != NULL ? numbering_init(&nr, z) : TT_ERR_NOMEM;
+
+    if (st == TT_OK)
+        st = tt_optim_save(z->optim, part, NULL);
+    if (st == TT_OK)
+        st = pack(part, &nr, mine);
+    tti_mfree(nr.global);
+    return st;
+}
+
+tt_status tt_zero_save(tt_zero *z, tt_state_dict *sd, const char *prefix, int root)
+{
+    tti_error_copy error;
     tt_state_dict *part;
     tt_value *mine;
     tt_status st;
@@ -171,14 +186,14 @@ tt_status tt_zero_save(tt_zero *z, tt_state_dict *sd, const char *prefix, int ro
     TT_TRY(check_save(z, sd, prefix, root));
     part = tt_state_dict_new();
     mine = tt_value_map_new();
-    st = part != NULL && mine != NULL ? numbering_init(&nr, z) : TT_ERR_NOMEM;
-    if (st == TT_OK)
-        st = tt_optim_save(z->optim, part, NULL);
-    if (st == TT_OK)
-        st = pack(part, &nr, mine);
-    if (st == TT_OK)
+    st = prepare(z, part, mine);
+    if (st == TT_OK) {
         st = save(z, part, mine, sd, prefix != NULL ? prefix : "", root);
-    tti_mfree(nr.global);
+    } else { /* the others wait for something */
+        tti_error_save(&error);
+        (void)save(z, part, NULL, sd, "", root);
+        tti_error_restore(&error);
+    }
     tt_state_dict_free(part);
     tt_value_free(mine);
     return st;

@@ -389,6 +389,34 @@ TT_TEST_THREADS(4, join, hooks_run_on_ranks_without_inputs)
     tt_module_free(m);
 }
 
+/* ---- ranks that are not in step ---------------------------------------------------------------------- */
+
+/* Rank 0 accumulates while rank 1 reduces; rank 2 has no inputs. */
+TT_TEST_THREADS(3, join, a_reduction_that_others_do_not_make_is_an_error)
+{
+    static const char words[] = "expected all ranks with inputs to do the same";
+    tt_module *m = tt_linear_new(2, 2, NULL);
+    tt_ddp *d =
+        tt_ddp_new(m, tt_test_pg(), &(tt_ddp_options){ .forward_sync_buffers = TT_DDP_OFF });
+    tt_join *j = join_ddp(d, NULL);
+    tt_tensor *x = tt_ones(TT_SHAPE(1, 2), TT_F32, TT_CPU), *y;
+
+    if (tt_test_rank() == 2) {
+        TT_CHECK_ERR_SAYS(tt_join_finish(j), TT_ERR_INVALID, words);
+    } else if (tt_test_rank() == 1) {
+        y = tt_ddp_forward(d, x);
+        TT_CHECK_ERR_SAYS(tt_backward(tt_sum(y)), TT_ERR_INVALID, words);
+    } else {
+        tt_ddp_set_sync(d, false);
+        TT_REQUIRE_OK(tt_backward(tt_sum(tt_ddp_forward(d, x))));
+        TT_CHECK_NULL(tt_ddp_forward(d, x));
+        TT_CHECK_CONTAINS(tt_last_error(), words);
+    }
+    tt_join_free(j);
+    tt_ddp_free(d);
+    tt_module_free(m);
+}
+
 /* ---- what not every rank uses ------------------------------------------------------------------------ */
 
 /* Rows of "e", which has sparse gradients; "w" counts on odd ranks only, "never" on none. */
