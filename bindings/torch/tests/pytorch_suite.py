@@ -5,13 +5,15 @@
     pytorch_suite.py --backend tutti --sizes 2 3 4 --table pytorch_suite.tsv            compare
     pytorch_suite.py --backend gloo --sizes 2 3 4 --table pytorch_suite.tsv --write     record
 
-Over Tutti the tests use the name "gloo", served by Tutti, so that the suite decides as it does for
-Gloo; `--name tutti` uses our own name. No test is edited, left out or treated by its name: a test that
-the suite skips is tried again with its conditions lifted in the ways of WAYS, over both backends.
+Over Tutti the tests use the name "gloo", as tutti_torch.install_as_gloo() serves it, so that the suite
+decides as it does for Gloo; `--name tutti` runs them under our own name (column "named"). No test is
+edited, left out or treated by its name: a test that the suite skips is tried again with its conditions
+lifted in the ways of WAYS, over both backends.
 """
 
 import argparse
 import collections
+import gc
 import json
 import os
 import re
@@ -36,8 +38,8 @@ WAYS = {
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--backend", choices=suite_table.BACKENDS, required=True)
-    parser.add_argument("--name", default="gloo", help="the backend's name in the tests")
+    parser.add_argument("--backend", choices=("gloo", "tutti"), required=True)
+    parser.add_argument("--name", choices=("gloo", "tutti"), default="gloo", help="in the tests")
     parser.add_argument("--sizes", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--only", default="", help="only tests whose name matches this expression")
@@ -46,7 +48,9 @@ def arguments():
     parser.add_argument("--table", help="the table to compare with")
     parser.add_argument("--write", action="store_true", help="record the results in the table")
     parser.add_argument("--logs", default="build/torch-suite", help="folder for the ranks' output")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.column = "named" if args.name == "tutti" else args.backend
+    return args
 
 
 def session(args, size, way, wanted, channel):
@@ -56,6 +60,8 @@ def session(args, size, way, wanted, channel):
     if wanted is not None:
         tests = {name: case for name, case in tests.items() if name in wanted}
     tests = {name: case for name, case in tests.items() if re.search(args.only, name)}
+
+    gc.freeze()  # collections in the ranks would copy the pages that they share with us
 
     def report(*result):
         line = json.dumps(result).encode() + b"\n"
@@ -115,8 +121,9 @@ def last_error(detail):
     ranks = re.split(r"Process \d+ exited with error code.*\n", text)
     lines = [line for line in ranks[min(1, len(ranks) - 1)].splitlines() if line.strip()]
     errors = [i for i, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b", line)]
-    last = errors[-1] if errors else max(0, len(lines) - 3)
-    return [line[:300] for line in lines[last : last + 3]]
+    last = errors[-1] if errors else len(lines) - 1
+    end = lines[-1:] if last < len(lines) - 1 and len(ranks) == 1 else []  # exit status of a rank
+    return [line[:300] for line in lines[last : last + 1] + end]
 
 
 def again(args, size, final, names, show):
@@ -130,6 +137,24 @@ def again(args, size, final, names, show):
     final.update({name: result for name, result in results.items() if result[0] == "pass"})
 
 
+def check_served(args):
+    """Fails unless a group of the name under test is served by the backend under test."""
+    import torch
+    import torch.distributed as dist
+
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            dist.init_process_group(args.name, store=dist.HashStore(), rank=0, world_size=1)
+            backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+            status = int((type(backend).__module__ == "tutti_torch._C") != (args.backend == "tutti"))
+        finally:
+            os._exit(status)
+    if os.waitpid(pid, 0)[1] != 0:
+        sys.exit(f"pytorch_suite: groups called {args.name} are not served by {args.backend}")
+
+
 def main():
     args = arguments()
     import torch
@@ -138,7 +163,8 @@ def main():
     if args.backend == "tutti":
         import tutti_torch
 
-        tutti_torch.install_as_gloo()
+        tutti_torch.install_as_gloo()  # some tests ask for groups of this name
+    check_served(args)
     rows = suite_table.read(args.table) if args.table else {}
     bad = 0
     for size in args.sizes:
@@ -155,15 +181,15 @@ def main():
         def cells():
             return {name: suite_table.cell(*value) for name, value in final.items()}
 
-        missing = suite_table.missing(rows_here, args.backend, size, cells())
+        missing = suite_table.missing(rows_here, args.column, size, cells())
         if not args.write:
             again(args, size, final, missing, show)
-            missing = suite_table.missing(rows_here, args.backend, size, cells())
+            missing = suite_table.missing(rows_here, args.column, size, cells())
         failed = [name for name, value in sorted(final.items()) if value[0] == "fail"]
         for name in sorted(set(failed) | set(missing)):
             result, way, detail = final.get(name, ("absent", "", ""))
             note = "MISSING " if name in missing else "failed  "
-            print(f"{note} {args.backend}-{size} {name}: {result} ({way})")
+            print(f"{note} {args.column}-{size} {name}: {result} ({way})")
             for line in last_error(detail):
                 print(f"    {line}")
         count = collections.Counter(cell.split(":")[0] for cell in cells().values())
@@ -172,7 +198,7 @@ def main():
         print(f"{args.backend} as {args.name}, {size} ranks: {text} of {len(final)} in {seconds:.0f} s")
         bad += len(missing)
         if args.write:
-            suite_table.merge(rows, args.backend, size, cells())
+            suite_table.merge(rows, args.column, size, cells())
             suite_table.write(args.table, rows, torch.__version__.split("+")[0])
     if bad and not args.write:
         sys.exit(f"pytorch_suite: {bad} tests do not pass that should")

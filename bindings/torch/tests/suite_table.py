@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of results of PyTorch's suite: one row for each test, one column for each pair of
-backend and world size. A cell is `pass`, `fail` or `skip: why`; a test that runs only under lifted
+backend (gloo; tutti, under the name gloo; named, Tutti under its own name) and world size. A cell is `pass`, `fail` or `skip: why`; a test that runs only under lifted
 conditions has the name of the way behind it (`pass/mpi`), see pytorch_suite.WAYS."""
 
 import re
@@ -10,8 +10,9 @@ HEADER = """\
 # pass and fail: as the suite itself runs the test over Gloo on a machine without GPU. Behind a slash, what
 # had to be lifted for it to run at all: mpi (the suite thinks that only MPI has the operation, or wants 8
 # ranks), cpu (it wants GPUs: "cuda" means the CPU here), nccl (as cpu, and it thinks that only NCCL has it).
+# Columns: Gloo and Tutti under the name "gloo", Tutti under the name "tutti" (named); and the number of ranks.
 """
-BACKENDS = ("gloo", "tutti")
+COLUMNS = ("gloo", "tutti", "named")
 
 
 def normal(why):
@@ -46,8 +47,9 @@ def read(path):
 
 
 def write(path, rows, torch_version):
-    sizes = sorted({column.split("-")[1] for row in rows.values() for column in row})
-    head = [f"{backend}-{size}" for size in sizes for backend in BACKENDS]
+    known = {column for row in rows.values() for column in row}
+    sizes = sorted({int(column.split("-")[1]) for column in known})
+    head = [f"{name}-{size}" for size in sizes for name in COLUMNS if f"{name}-{size}" in known]
     with open(path, "w") as file:
         file.write(HEADER.format(torch=torch_version))
         file.write("\t".join(["test", *head]) + "\n")
@@ -55,9 +57,9 @@ def write(path, rows, torch_version):
             file.write("\t".join([test, *(rows[test].get(column, "") for column in head)]) + "\n")
 
 
-def merge(rows, backend, size, cells):
+def merge(rows, column, size, cells):
     """Replaces one column; tests that no longer exist lose their cell, and their row with the last."""
-    column = f"{backend}-{size}"
+    column = f"{column}-{size}"
     for test in list(rows):
         rows[test].pop(column, None)
     for test, text in cells.items():
@@ -66,11 +68,13 @@ def merge(rows, backend, size, cells):
         del rows[test]
 
 
-def missing(rows, backend, size, cells):
-    """The tests that pass in the table, over Gloo or over this backend, and did not pass now."""
+def missing(rows, column, size, cells):
+    """The tests that pass in this column of the table, or over Gloo, and did not pass now. Gloo is no
+    measure for "named": where PyTorch says what a backend is called, all others are "custom"."""
+    wanted = [column] if column == "named" else [column, "gloo"]
     found = []
     for test, row in sorted(rows.items()):
-        wanted = any(passed(row.get(f"{name}-{size}", "")) for name in ("gloo", backend))
-        if wanted and not passed(cells.get(test, "")):
-            found.append(test)
+        if any(passed(row.get(f"{name}-{size}", "")) for name in wanted):
+            if not passed(cells.get(test, "")):
+                found.append(test)
     return found
