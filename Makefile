@@ -24,7 +24,7 @@ dev release: setup
 build-asan build-tsan: setup
 	@scripts/build $(@:build-%=%) $(JOBS)
 
-demo: release ## build, train a network on handwritten digits, draw its loss
+demo: release ## build, train handwritten digits on four ranks, draw a page about it
 	@scripts/demo build/release
 
 test: dev ## build and run all tests; results in build/test-report.tsv

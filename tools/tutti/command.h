@@ -34,7 +34,7 @@ typedef struct tti_command {
 } tti_command;
 
 extern const tti_command tti_command_bench, tti_command_env, tti_command_info, tti_command_show;
-extern const tti_command tti_command_run, tti_command_trace;
+extern const tti_command tti_command_report, tti_command_run, tti_command_trace;
 int tti_run_help(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include "tutti/base.h"
 
 static const tti_command *const commands[] = {
-    &tti_command_bench, &tti_command_env,  &tti_command_info,
+    &tti_command_bench, &tti_command_env,  &tti_command_info,  &tti_command_report,
     &tti_command_run,   &tti_command_show, &tti_command_trace,
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])

@@ -52,11 +52,21 @@ static void child(const char *dir, int fd)
     }
 }
 
-/* Runs it until `delay_us` after its first report; *last_p is the last step it reported. */
-static void run_and_kill(const char *dir, int delay_us, int64_t *first_p, int64_t *last_p)
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Runs it until `delay_s` after its first report, or (negative) until its fourth; *last_p is the last step it
+ * reported. Gives how long it ran after the first report. */
+static double run_and_kill(const char *dir, double delay_s, int64_t *first_p, int64_t *last_p)
 {
     int fds[2], status;
-    struct timespec pause = { 0, delay_us * 1000L };
+    struct timespec pause = { (time_t)delay_s, (long)((delay_s - (double)(time_t)delay_s) * 1e9) };
+    double start = 0;
     int64_t step;
     pid_t pid;
 
@@ -70,26 +80,34 @@ static void run_and_kill(const char *dir, int delay_us, int64_t *first_p, int64_
     close(fds[1]);
     *first_p = -1;
     if (read(fds[0], first_p, sizeof *first_p) == (ssize_t)sizeof *first_p)
-        nanosleep(&pause, NULL); /* the moment, not a wait for something */
-    kill(pid, SIGKILL);
+        start = now_s();
     *last_p = *first_p;
+    if (delay_s >= 0)
+        nanosleep(&pause, NULL); /* the moment, not a wait for something */
+    for (int k = 0; delay_s < 0 && k < 3; k++)
+        TT_CHECK(read(fds[0], last_p, sizeof *last_p) == (ssize_t)sizeof *last_p);
+    start = now_s() - start;
+    kill(pid, SIGKILL);
     while (read(fds[0], &step, sizeof step) == (ssize_t)sizeof step)
         *last_p = step;
     close(fds[0]);
     TT_REQUIRE(waitpid(pid, &status, 0) == pid);
     if (!WIFSIGNALED(status))
         TT_FAIL_TEST("the training ended with code %d", WEXITSTATUS(status));
+    return start;
 }
 
 TT_TEST_LIMIT(checkpoint, a_kill_at_any_moment_leaves_the_last_complete_one, 240)
 {
     const char *dir = tt_test_tmpdir();
     uint64_t state = tt_test_seed() * 2654435761u + 1;
-    int64_t first, last = 0, safe = 0;
+    int64_t first, last = 0, safe;
+    double save_s = run_and_kill(dir, -1, &first, &safe) / 3;
 
+    TT_CHECK_EQ(first, 0);
     for (int k = 0; k < KILLS && tt_test_failures() == 0; k++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
-        run_and_kill(dir, (int)((state >> 33) % 60000), &first, &last);
+        run_and_kill(dir, save_s * 3 * (double)(state >> 40) / (1 << 24), &first, &last);
         if (first < safe)
             TT_FAIL_TEST("kill %d: step %lld was safe, but %lld was found", k, (long long)safe,
                          (long long)first);
