@@ -4,6 +4,7 @@
  *
  *     message of a rank: scales (float32, one per channel), zeros (float32, likewise), bytes
  */
+#include <float.h>
 #include <math.h>
 
 #include "ddp/hooks/stock.h"
@@ -34,31 +35,61 @@ typedef struct reading {
     float scale, zero;
 } reading;
 
+enum { LANES = 16 }; /* so that compilers find vectors */
+
+/* The least and the greatest of x and 0; *odd_p is 0 if all are finite, else NaN. */
+static void range(const float *x, int64_t n, float *lo_p, float *hi_p, float *odd_p)
+{
+    float lo[LANES] = { 0 }, hi[LANES] = { 0 }, odd[LANES] = { 0 };
+    int64_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) {
+            float v = x[i + k];
+
+            lo[k] = v < lo[k] ? v : lo[k];
+            hi[k] = v > hi[k] ? v : hi[k];
+            odd[k] += v - v;
+        }
+    for (; i < n; i++) {
+        lo[0] = x[i] < lo[0] ? x[i] : lo[0];
+        hi[0] = x[i] > hi[0] ? x[i] : hi[0];
+        odd[0] += x[i] - x[i];
+    }
+    for (int k = 1; k < LANES; k++) {
+        lo[0] = lo[k] < lo[0] ? lo[k] : lo[0];
+        hi[0] = hi[k] > hi[0] ? hi[k] : hi[0];
+        odd[0] += odd[k];
+    }
+    *lo_p = lo[0];
+    *hi_p = hi[0];
+    *odd_p = odd[0];
+}
+
 static reading choose(const float *x, int64_t n)
 {
-    float lo = 0, hi = 0;
-    bool finite = true;
+    float lo, hi, odd, scale;
 
-    for (int64_t i = 0; i < n; i++) {
-        lo = x[i] < lo ? x[i] : lo;
-        hi = x[i] > hi ? x[i] : hi;
-        finite &= isfinite(x[i]) != 0;
-    }
-    if (!finite)
+    range(x, n, &lo, &hi, &odd);
+    if (odd != 0)
         return (reading){ NAN, 0 };
-    float scale = hi / 255 - lo / 255; /* hi - lo may be more than there is */
-
-    if (scale <= 0) /* also when all are so small that it is no longer a number */
+    scale = hi / 255 - lo / 255; /* hi - lo may be more than there is */
+    if (scale < FLT_MIN)         /* 1 / scale may be, too */
         return (reading){ 1, 0 };
-    return (reading){ scale, rintf(fminf(fmaxf(-lo / scale, 0), 255)) };
+    return (reading){ scale, rintf(fminf(-lo / scale, 255)) };
 }
 
 static void write_channel(const float *x, int64_t n, reading r, uint8_t *out)
 {
-    for (int64_t i = 0; i < n; i++) {
-        float q = rintf(x[i] / r.scale) + r.zero;
+    float by = isnan(r.scale) ? 0 : 1 / r.scale,
+          zero = r.zero + 0.5F; /* rounds, as q is positive */
 
-        out[i] = (uint8_t)(q > 0 ? q < 255 ? q : 255 : 0); /* NaN: 0 */
+    for (int64_t i = 0; i < n; i++) {
+        float q = x[i] * by + zero;
+
+        q = q > 0 ? q : 0; /* NaN: 0 */
+        q = q < 255 ? q : 255;
+        out[i] = (uint8_t)(int32_t)q;
     }
 }
 
