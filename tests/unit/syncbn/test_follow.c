@@ -110,8 +110,8 @@ static void check_same_bits(const tt_module *a, const tt_module *b)
 
 static void follow(void)
 {
-    static const uint64_t seed =
-        77; /* fixed: at a tie of the maximum a bit could decide the path */
+    /* Fixed: where two values are almost equal, a bit can decide which is the maximum. */
+    static const uint64_t seed = 77;
     double alone[N_STEPS], ranks[N_STEPS], again[N_STEPS];
     tt_module *first, *second;
 
