@@ -39,7 +39,7 @@ typedef enum tt_ddp_switch {
  * so do their gradients; forward sees copies of them in another type. */
 typedef struct tt_ddp_precision {
     tt_dtype params;  /* floating parameters and inputs in forward, and so in backward */
-    tt_dtype reduce;  /* gradients between the ranks */
+    tt_dtype reduce;  /* gradients between the ranks, unless a communication hook sees to it */
     tt_dtype buffers; /* floating buffers, converted by tt_ddp_new */
     bool keep_inputs; /* do not convert the inputs of forward */
 } tt_ddp_precision;

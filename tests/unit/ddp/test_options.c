@@ -268,8 +268,11 @@ TT_TEST_THREADS(3, ddp_options, skipping_works_with_uneven_inputs)
             TT_REQUIRE_OK(tt_backward(tt_sum(tt_ddp_forward(d, x))));
             TT_CHECK_EQ(logged(d, "num_buckets_reduced"), i == 3 ? 2 : 1);
         }
+    TT_CHECK_ERR_SAYS(tt_ddp_set_group(d, tt_test_pg()), TT_ERR_INVALID,
+                      "inside of a scope for uneven inputs");
     TT_REQUIRE_OK(tt_join_finish(j));
     tt_join_free(j);
+    TT_CHECK_OK(tt_ddp_set_group(d, tt_test_pg()));
     check_same(tt_module_param(m, "a.weight"));
     tt_ddp_free(d);
     tt_module_free(m);
