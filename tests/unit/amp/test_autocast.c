@@ -384,3 +384,30 @@ TT_TEST(amp, runs_recurrent_layers)
     TT_REQUIRE_OK(tt_backward(tt_sum(half)));
     tt_module_free(m);
 }
+
+/* ---- memory that runs out ------------------------------------------------------------------------------- */
+
+static tt_status cast_forward(void *ctx)
+{
+    tt_tensor *const *xw = ctx;
+    tt_status st = TT_OK;
+
+    TT_SCOPE {
+        TT_AUTOCAST(TT_DEVICE_CPU, TT_BF16)
+        {
+            tt_tensor *y = tt_softmax(tt_linear(tt_linear(xw[0], xw[1], NULL), xw[1], NULL), 1);
+
+            st = y != NULL ? TT_OK : tt_last_status();
+        }
+    }
+    return st;
+}
+
+TT_TEST(amp, survives_failing_allocations)
+{
+    tt_tensor *xw[] = { numbers(TT_SHAPE(2, 3), TT_F32, 1),
+                        tt_require_grad(numbers(TT_SHAPE(3, 3), TT_F32, 2)) };
+
+    TT_CHECK_GT(tt_test_fail_allocs(cast_forward, xw), 5);
+    TT_CHECK(!tt_autocast_is_on(TT_DEVICE_CPU));
+}

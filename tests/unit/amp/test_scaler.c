@@ -428,3 +428,36 @@ TT_TEST(grad_scaler, follows_training_without_it)
         tt_grad_scaler_free(s);
     }
 }
+
+/* ---- memory that runs out ------------------------------------------------------------------------------- */
+
+static tt_status scaler_life(void *ctx)
+{
+    tt_grad_scaler *s = tt_grad_scaler_new(NULL);
+    tt_state_dict *sd = tt_state_dict_new();
+    tt_status st = s != NULL && sd != NULL ? TT_OK : TT_ERR_NOMEM;
+
+    TT_SCOPE {
+        trained *t = ctx;
+
+        if (st == TT_OK && tt_grad_scaler_scale(s, t->p) == NULL)
+            st = tt_last_status();
+        if (st == TT_OK)
+            st = tt_grad_scaler_unscale(s, t->opt);
+        if (st == TT_OK)
+            st = tt_grad_scaler_update_to(s, 2);
+        if (st == TT_OK)
+            st = tt_grad_scaler_save(s, sd, NULL);
+    }
+    tt_state_dict_free(sd);
+    tt_grad_scaler_free(s);
+    return st;
+}
+
+TT_TEST(grad_scaler, survives_failing_allocations)
+{
+    trained t = trained_new(1);
+
+    TT_CHECK_GT(tt_test_fail_allocs(scaler_life, &t), 3);
+    tt_optim_free(t.opt);
+}

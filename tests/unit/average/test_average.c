@@ -221,3 +221,29 @@ TT_TEST_THREADS(2, average, optimizer_refuses_null)
     TT_CHECK_NULL(tt_post_local_sgd_averager(NULL));
     tt_post_local_sgd_free(NULL);
 }
+
+static tt_status make_and_average(void *ctx)
+{
+    tt_averager *a = tt_periodic_averager_new(tt_test_pg(), 2, 1);
+    tt_post_local_sgd *o;
+    tt_tensor *p = ctx;
+    tt_status st;
+
+    if (a == NULL)
+        return tt_last_status();
+    o = tt_post_local_sgd_new(tt_sgd_new(&p, 1, NULL), a);
+    if (o == NULL)
+        return tt_last_status();
+    st = tt_post_local_sgd_step(o); /* not due: this rank alone */
+    tt_post_local_sgd_free(o);
+    return st;
+}
+
+TT_TEST_THREADS(2, average, survives_failing_allocations)
+{
+    tt_tensor *p = tt_require_grad(full(0, TT_F32));
+
+    TT_REQUIRE_NOT_NULL(tt_test_pg());
+    TT_REQUIRE_OK(tt_set_grad(p, full(1, TT_F32)));
+    TT_CHECK_GT(tt_test_fail_allocs(make_and_average, p), 3);
+}

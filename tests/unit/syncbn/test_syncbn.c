@@ -332,3 +332,26 @@ TT_TEST_THREADS(2, syncbn, converts_shared_layers_once_and_again_for_another_gro
     TT_CHECK_PTR(tt_sync_batch_norm_group(tt_module_child(m, "b")), tt_test_pg());
     tt_module_free(m);
 }
+
+/* A tree that could not be converted is gone, with all that was made so far. */
+static tt_status convert(void *ctx)
+{
+    tt_module *m = tt_module_copy(ctx);
+
+    m = m != NULL ? tt_sync_batch_norm_convert(m, NULL) : NULL;
+    if (m == NULL)
+        return tt_last_status();
+    tt_module_free(m);
+    return TT_OK;
+}
+
+TT_TEST(syncbn, conversion_survives_failing_allocations)
+{
+    tt_module *m = TT_SEQUENTIAL(
+        tt_linear_new(2, 2, NULL), tt_batch_norm1d_new(2, NULL),
+        TT_SEQUENTIAL(tt_batch_norm1d_new(2, &(tt_norm_options){ .no_affine = true })));
+
+    TT_REQUIRE_NOT_NULL(m);
+    TT_CHECK_GT(tt_test_fail_allocs(convert, m), 10);
+    tt_module_free(m);
+}
