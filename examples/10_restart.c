@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A training that survives the death of a rank without a line of code for it. Start it like this:
  *
- *     tutti run -n 3 --max-restarts 2 build/dev/examples/09_restart
+ *     tutti run -n 3 --max-restarts 2 build/dev/examples/10_restart
  *
  * Every ten steps the whole training goes to the disk. In step 25 of the first start rank 1 is killed; the
  * launcher ends the others, says what happened and starts all of them again, and they go on from step 20. */
