@@ -35,8 +35,8 @@ TT_API bool tt_module_has_sync_batch_norm(const tt_module *m);
 TT_API tt_pg *tt_sync_batch_norm_group(const tt_module *m); /* borrowed; NULL: the default */
 
 /* The operator: statistics of the group's batches, which the running ones learn; opt->training is taken as
- * set. The gradients of weight and bias are this rank's part of the sum. Gradients of gradients are
- * UNSUPPORTED in a group of several ranks. */
+ * set. The gradients of weight and bias are this rank's part of the sum. The graph keeps the group. Gradients
+ * of gradients are UNSUPPORTED in a group of several ranks. */
 TT_API tt_tensor *tt_sync_batch_norm(tt_tensor *x, tt_tensor *weight, tt_tensor *bias, tt_pg *pg,
                                      const tt_batch_norm_options *opt);
 

@@ -2,6 +2,7 @@
 /* Batch norm over ranks that are threads: values and gradients of the whole batch in float64, empty and
  * uneven batches, bits, modes, and the conversion of trees. */
 #include <math.h>
+#include <signal.h>
 
 #include "tutti/collective.h"
 #include "tutti/models.h"
@@ -354,4 +355,39 @@ TT_TEST(syncbn, conversion_survives_failing_allocations)
     TT_REQUIRE_NOT_NULL(m);
     TT_CHECK_GT(tt_test_fail_allocs(convert, m), 10);
     tt_module_free(m);
+}
+
+/* ---- a rank that dies ------------------------------------------------------------------------------- */
+
+/* Rank 1 is killed before its second forward, or before its backward: the others are told who. */
+static void die_in(bool in_backward)
+{
+    tt_tensor *x = tt_require_grad(numbers(TT_SHAPE(4, 3), TT_F32, tt_test_seed())), *y;
+    tt_status st = TT_OK;
+
+    tt_test_ignore_exit(1);
+    y = tt_sync_batch_norm(x, NULL, NULL, tt_test_pg(), NULL);
+    TT_REQUIRE_NOT_NULL(y);
+    if (tt_test_rank() == 1)
+        raise(SIGKILL);
+    if (in_backward)
+        st = tt_backward(tt_sum(tt_mul(y, y)));
+    else if (tt_sync_batch_norm(x, NULL, NULL, tt_test_pg(), NULL) == NULL)
+        st = tt_last_status();
+    TT_CHECK_EQ(st, TT_ERR_PEER);
+    TT_CHECK_CONTAINS(tt_last_error(), "rank 1");
+}
+
+TT_TEST_RANKS(3, syncbn, names_a_rank_that_dies_in_forward)
+{
+    TT_SCOPE {
+        die_in(false); /* a graph keeps the group */
+    }
+}
+
+TT_TEST_RANKS(3, syncbn, names_a_rank_that_dies_in_backward)
+{
+    TT_SCOPE {
+        die_in(true);
+    }
 }
