@@ -252,9 +252,10 @@ tt_pg *tt_pg_retain(tt_pg *pg)
 /* After the engine has ended. */
 void tti_group_destroy(tt_pg *pg)
 {
+    /* In a forked child the peers belong to the parent: only memory is given back. */
+    bool ours = pg->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
+
     if (pg->ops != NULL) {
-        /* In a forked child the peers belong to the parent: only memory is given back. */
-        bool ours = pg->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
         if (ours && pg->backend != NULL)
             pg->ops->close(pg->backend);
         if (ours)
@@ -269,10 +270,12 @@ void tti_group_destroy(tt_pg *pg)
     tti_mfree(pg->name);
     tti_mfree(pg->desc);
     tti_mfree(pg->uid);
-    pthread_cond_destroy(&pg->cv_queue);
-    pthread_mutex_destroy(&pg->mu_children);
-    pthread_mutex_destroy(&pg->mu_queue);
-    pthread_mutex_destroy(&pg->mu_run);
+    if (ours) { /* else the parent's threads seem to use them still: it would wait for those */
+        pthread_cond_destroy(&pg->cv_queue);
+        pthread_mutex_destroy(&pg->mu_children);
+        pthread_mutex_destroy(&pg->mu_queue);
+        pthread_mutex_destroy(&pg->mu_run);
+    }
     tti_mfree(pg);
 }
 
@@ -286,7 +289,8 @@ void tt_pg_free(tt_pg *pg)
 
 void tt_pg_abort(tt_pg *pg, const char *reason)
 {
-    if (pg != NULL && pg->backend != NULL)
+    if (pg != NULL && pg->backend != NULL &&
+        pg->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed))
         pg->ops->abort(pg->backend, reason);
 }
 

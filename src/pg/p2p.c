@@ -214,10 +214,13 @@ static void release(tt_work *w)
 
 static tt_status deadline_passed(const message *m)
 {
-    return TT_FAIL(TT_ERR_TIMEOUT,
-                   "group %s: %s #%llu %s rank %d with tag %d: not done after %d ms", m->pg->name,
-                   m->op, (unsigned long long)m->seq, m->send ? "to" : "from",
-                   m->peer >= 0 ? m->pg->global_ranks[m->peer] : -1, m->tag, m->timeout_ms);
+    char peer[24] = "any rank";
+
+    if (m->peer >= 0)
+        snprintf(peer, sizeof peer, "rank %d", m->pg->global_ranks[m->peer]);
+    return TT_FAIL(TT_ERR_TIMEOUT, "group %s: %s #%llu %s %s with tag %d: not done after %d ms",
+                   m->pg->name, m->op, (unsigned long long)m->seq, m->send ? "to" : "from", peer,
+                   m->tag, m->timeout_ms);
 }
 
 bool tti_message_poll(tt_work *w)

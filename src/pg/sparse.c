@@ -50,7 +50,12 @@ static tt_status gather(sum_call *s, tti_span in, tt_dtype dtype, bool uneven)
         .deadline_ns = s->deadline_ns,
     };
 
-    return s->pg->ops->run(s->pg->backend, &c);
+    tt_status st = s->pg->ops->run(s->pg->backend, &c);
+    if (st == TT_OK)
+        return TT_OK;
+    tti_error_copy cause;
+    tti_error_save(&cause);
+    return TT_FAIL(st, "all_reduce of sparse tensors: %s", cause.text);
 }
 
 static facts facts_of(const tt_tensor *t)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/refcount.h"
+#include "pg/pg.h"
 #include "tutti/tensor.h"
 
 void tti_cond_init(pthread_cond_t *cv)
@@ -38,6 +39,7 @@ tt_work *tti_work_new(tt_pg *pg, const char *op, uint64_t seq)
     w->op = op;
     w->seq = seq;
     w->pg = pg;
+    w->fork_id = atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
     w->source = -1;
     pthread_mutex_init(&w->mu_done, NULL);
     tti_cond_init(&w->cv_done);
@@ -111,12 +113,18 @@ void tti_work_complete(tt_work *w, tt_status st)
     tt_future_free(f);
 }
 
+/* Whether it was under way before this process was forked: it ends in the parent only. */
+static bool of_parent(const tt_work *w)
+{
+    return w->fork_id != atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
+}
+
 bool tt_work_done(const tt_work *w)
 {
     if (w == NULL || atomic_load_explicit(&w->done, memory_order_acquire))
         return true;
     tt_work *mine = (tt_work *)w;
-    return mine->message && tti_message_poll(mine);
+    return mine->message && !of_parent(w) && tti_message_poll(mine);
 }
 
 /* The end of a work as this thread's status and last error. */
@@ -147,6 +155,11 @@ tt_status tt_work_wait(tt_work *w, int timeout_ms)
         return TT_FAIL(TT_ERR_INVALID, "tt_work_wait: expected a time-out of 0 ms or more, got %d",
                        timeout_ms);
     if (!atomic_load_explicit(&w->done, memory_order_acquire)) {
+        if (of_parent(w))
+            return TT_FAIL(TT_ERR_INVALID,
+                           "%s #%llu was begun before this process was forked; only the parent can "
+                           "wait for it",
+                           w->op, (unsigned long long)w->seq);
         int64_t deadline = timeout_ms == 0 ? TTI_NEVER : tti_deadline(timeout_ms);
         tt_status st = w->message ? tti_message_wait(w, deadline) : wait_done(w, deadline);
         if (st == TT_ERR_TIMEOUT && !atomic_load_explicit(&w->done, memory_order_acquire))

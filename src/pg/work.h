@@ -15,7 +15,8 @@ struct tt_work {
     atomic_int refs;
     const char *op;
     uint64_t seq;
-    tt_pg *pg; /* valid until it is done; not kept: a group waits for its works */
+    tt_pg *pg;        /* valid until it is done; not kept: a group waits for its works */
+    unsigned fork_id; /* tti_fork_id when it was made */
 
     /* What to do: the side that runs it only. */
     tti_call *call; /* a collective */
