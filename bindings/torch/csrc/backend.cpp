@@ -3,6 +3,7 @@
 #include "backend.hpp"
 
 #include <Python.h>
+#include <unistd.h>
 
 #include <numeric>
 
@@ -88,11 +89,11 @@ const std::string *titles_for(const std::string &name)
     static std::mutex mu;
     static auto *known = new std::map<std::string, std::array<std::string, N_TITLES>>;
     std::lock_guard<std::mutex> lock(mu);
-    auto &titles = (*known)[name];
+    auto [at, fresh] = known->try_emplace(name);
 
-    for (int i = 0; i < N_TITLES; i++)
-        titles[i] = name + ":" + word((c10d::OpType)i);
-    return titles.data();
+    for (int i = 0; fresh && i < N_TITLES; i++)
+        at->second[i] = name + ":" + word((c10d::OpType)i);
+    return at->second.data();
 }
 
 tt_pg *open_group(const StorePtr &store, int rank, int size, const GroupOptions &o)
@@ -122,7 +123,7 @@ tt_pg *open_group(const StorePtr &store, int rank, int size, const GroupOptions 
 Backend::Backend(const StorePtr &store, int rank, int size,
                  c10::intrusive_ptr<GroupOptions> options, std::string name)
     : c10d::Backend(rank, size), options_(std::move(options)), name_(std::move(name)),
-      titles_(titles_for(name_)), store_(store)
+      titles_(titles_for(name_)), store_(store), pid_(getpid())
 {
     NoGil released;
     pg_ = open_group(store, rank, size, *options_);
@@ -166,13 +167,16 @@ c10d::ErrorType Backend::getError()
 
 void Backend::abort()
 {
-    std::map<int64_t, c10d::AbortHook> hooks;
+    if (getpid() != pid_)
+        return; // forked: the group is the parent's, and so are the threads that hooks rely on
+    std::vector<std::shared_ptr<c10d::AbortHook>> hooks; // called without mu_: they may be Python
     {
         std::lock_guard<std::mutex> lock(mu_);
-        hooks = abort_hooks_;
+        for (auto &entry : abort_hooks_)
+            hooks.push_back(entry.second);
     }
-    for (auto &entry : hooks)
-        entry.second();
+    for (auto &hook : hooks)
+        (*hook)();
     tt_pg_abort(pg_, "PyTorch aborted the process group");
 }
 
@@ -183,14 +187,16 @@ void Backend::shutdown()
 
 void Backend::registerAbortHook(int64_t id, c10d::AbortHook hook)
 {
+    auto shared = std::make_shared<c10d::AbortHook>(std::move(hook));
     std::lock_guard<std::mutex> lock(mu_);
-    abort_hooks_[id] = std::move(hook);
+    abort_hooks_[id].swap(shared);
 }
 
 void Backend::unregisterAbortHook(int64_t id)
 {
-    std::lock_guard<std::mutex> lock(mu_);
-    abort_hooks_.erase(id);
+    std::unique_lock<std::mutex> lock(mu_);
+    auto gone = abort_hooks_.extract(id); // destroyed without mu_
+    lock.unlock();
 }
 
 void Backend::registerCompletionHook(int64_t id, c10d::CompletionHook hook)
@@ -396,8 +402,15 @@ void Backend::startCoalescing()
     std::lock_guard<std::mutex> lock(mu_);
     auto [at, fresh] = coalescing_.try_emplace(std::this_thread::get_id());
 
-    TORCH_CHECK(fresh, "tutti: coalescing has begun already on this thread");
-    n_coalescing_++;
+    if (fresh) {
+        n_coalescing_++;
+        return;
+    }
+    // PyTorch does not end it when an exception leaves its block: those operations are on their own.
+    for (tt_work *w : at->second)
+        tt_work_free(w);
+    at->second.clear();
+    coalesced_tensors_.erase(at->first);
 }
 
 WorkPtr Backend::endCoalescing()

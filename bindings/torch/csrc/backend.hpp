@@ -3,6 +3,8 @@
  * the C library and gives back a Work; nothing else is decided on this side. */
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <thread>
 
@@ -174,13 +176,14 @@ class Backend : public c10d::Backend
     const std::string *titles_;
     StorePtr store_; /* for shrinking */
     int n_shrunk_ = 0;
+    pid_t pid_; /* that made it */
     tt_pg *pg_;
     std::shared_ptr<Listeners> listeners_ = std::make_shared<Listeners>();
 
     std::mutex mu_;
-    std::map<int64_t, c10d::AbortHook> abort_hooks_;               /* mu_ */
-    std::map<std::thread::id, std::vector<tt_work *>> coalescing_; /* mu_: by thread, owned */
-    std::map<std::thread::id, TensorList> coalesced_tensors_;      /* mu_ */
+    std::map<int64_t, std::shared_ptr<c10d::AbortHook>> abort_hooks_; /* mu_ */
+    std::map<std::thread::id, std::vector<tt_work *>> coalescing_;    /* mu_: by thread, owned */
+    std::map<std::thread::id, TensorList> coalesced_tensors_;         /* mu_ */
     std::atomic<int> n_coalescing_{ 0 };
 };
 

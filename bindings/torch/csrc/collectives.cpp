@@ -433,6 +433,7 @@ WorkPtr Backend::allreduce_sparse(TensorList &ts, const c10d::AllreduceOptions &
     auto held = std::shared_ptr<tt_tensor>(tt_tensor_retain(s), tt_tensor_free);
     auto copy_back = [target, held]() mutable {
         Scope inner;
+        at::NoGradGuard no_grad;
         auto copy = [](tt_tensor *t) {
             tt_shape sh = tt_tensor_shape(t);
             return at::from_blob(tt_tensor_data(t), at::IntArrayRef(sh.dims, (size_t)sh.n_dims),

@@ -171,6 +171,9 @@ tt_tensor *wrap(const at::Tensor &t, const char *op, Use use, bool keep, Red::Re
                       ": expected a tensor in CPU memory, got one on ", t.device());
     TORCH_CHECK_VALUE(t.layout() == at::kStrided, "tutti: ", op, ": expected a dense tensor, got ",
                       t.layout());
+    TORCH_CHECK_VALUE(!t.is_conj() && !t.is_neg(), "tutti: ", op,
+                      ": expected a tensor without pending conjugation or negation; call "
+                      "resolve_conj() or resolve_neg()");
     tt_shape shape{};
     int64_t strides[TT_MAX_DIMS];
     bool strided = shape_of(t, shape, strides);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pool.hpp"
 
+#include <cxxabi.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -9,6 +11,8 @@
 #include <thread>
 
 #include <pthread.h>
+
+#include <c10/util/Exception.h>
 
 namespace tutti_torch
 {
@@ -30,6 +34,20 @@ Pool *the_pool = new Pool;
 
 [[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { the_pool = new Pool; });
 
+// Nothing thrown may end the process, except what ends the thread when the interpreter is gone.
+void guarded(const std::function<void()> &f)
+{
+    try {
+        f();
+    } catch (const abi::__forced_unwind &) {
+        throw;
+    } catch (const std::exception &e) {
+        TORCH_WARN("tutti: a callback failed: ", e.what());
+    } catch (...) {
+        TORCH_WARN("tutti: a callback failed");
+    }
+}
+
 void serve(Pool *pool)
 {
     std::unique_lock<std::mutex> lock(pool->mu);
@@ -39,7 +57,7 @@ void serve(Pool *pool)
             auto f = std::move(pool->tasks.front());
             pool->tasks.pop_front();
             lock.unlock();
-            f();
+            guarded(f);
             f = nullptr;
             lock.lock();
         }
@@ -78,7 +96,7 @@ void run_later(std::function<void()> f)
             task = std::move(pool->tasks.back());
             pool->tasks.pop_back();
         }
-        task();
+        guarded(task);
     }
 }
 

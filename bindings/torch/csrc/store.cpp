@@ -54,6 +54,8 @@ template <class F> tt_status guarded(const char *what, F f)
     } catch (const std::exception &e) {
         return tt_fail(mentions_time(e.what()) ? TT_ERR_TIMEOUT : TT_ERR_IO,
                        "PyTorch's store: %s: %s", what, e.what());
+    } catch (...) {
+        return tt_fail(TT_ERR_IO, "PyTorch's store: %s: unknown exception", what);
     }
 }
 
@@ -154,6 +156,18 @@ void free_adapter(void *ctx)
     delete static_cast<Adapter *>(ctx);
 }
 
+// A connection of its own: a wait on the shared one would hold up PyTorch's other threads. Stores written
+// in Python often have no clone().
+c10::intrusive_ptr<c10d::Store> own_connection(const c10::intrusive_ptr<c10d::Store> &store)
+{
+    try {
+        auto own = store->clone();
+        return own != nullptr ? own : store;
+    } catch (const std::exception &) {
+        return store;
+    }
+}
+
 tt_store_ops table()
 {
     tt_store_ops ops{};
@@ -178,8 +192,7 @@ tt_store_ops table()
 tt_store *adapt_store(const c10::intrusive_ptr<c10d::Store> &store)
 {
     static const tt_store_ops ops = table();
-    // A connection of its own: a wait on the shared one would hold up PyTorch's other threads.
-    auto *adapter = new Adapter{ store->clone() };
+    auto *adapter = new Adapter{ own_connection(store) };
     tt_store *s = tt_store_user_new(&ops, adapter);
 
     if (s == nullptr) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "work.hpp"
 
+#include <climits>
+
 #include <ATen/record_function.h>
 
 #include "convert.hpp"
@@ -16,23 +18,30 @@ using Clock = std::chrono::steady_clock;
 
 void Listeners::add(int64_t id, c10d::CompletionHook hook)
 {
+    auto shared = std::make_shared<c10d::CompletionHook>(std::move(hook));
     std::lock_guard<std::mutex> lock(mu_);
-    hooks_[id] = std::move(hook);
+    hooks_[id].swap(shared);
     n_ = (int)hooks_.size();
 }
 
 void Listeners::remove(int64_t id)
 {
-    std::lock_guard<std::mutex> lock(mu_);
-    hooks_.erase(id);
+    std::unique_lock<std::mutex> lock(mu_);
+    auto gone = hooks_.extract(id); // destroyed without the mutex
     n_ = (int)hooks_.size();
+    lock.unlock();
 }
 
 void Listeners::tell(const c10d::CompletionHookArgs &args)
 {
-    std::lock_guard<std::mutex> lock(mu_);
-    for (auto &entry : hooks_)
-        entry.second(args);
+    std::vector<std::shared_ptr<c10d::CompletionHook>> all;
+    {
+        std::lock_guard<std::mutex> lock(mu_);
+        for (auto &entry : hooks_)
+            all.push_back(entry.second);
+    }
+    for (auto &hook : all)
+        (*hook)(args);
 }
 
 // ---- life -------------------------------------------------------------------------------------
@@ -94,12 +103,16 @@ struct Work::Watch {
     c10::intrusive_ptr<Work> work;
     std::atomic<size_t> n_left;
 
-    static tt_value *part_ended(void *ctx, tt_future *)
+    // Called from C: nothing may be thrown.
+    static tt_value *part_ended(void *ctx, tt_future *) noexcept
     {
         auto *watch = static_cast<Watch *>(ctx);
 
         if (watch->n_left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            watch->work->parts_ended();
+            try {
+                watch->work->parts_ended();
+            } catch (...) { // no memory: the one who waits notices the end
+            }
             delete watch;
         }
         return nullptr;
@@ -136,13 +149,7 @@ void Work::parts_ended()
     if (!parts_done())
         return;
     settle();
-    std::unique_lock<std::mutex> lock(mu_);
-    bool asked = future_ != nullptr || result_ != nullptr;
-    lock.unlock();
-    if (asked) {
-        auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
-        run_later([self] { self->complete(); });
-    }
+    complete_later();
 }
 
 void Work::set_outcome()
@@ -175,7 +182,7 @@ void Work::settle()
 {
     if (settled_.load(std::memory_order_acquire))
         return;
-    std::lock_guard<std::mutex> lock(mu_);
+    std::unique_lock<std::mutex> lock(mu_);
     if (settled_.load(std::memory_order_relaxed))
         return;
     set_outcome();
@@ -185,24 +192,43 @@ void Work::settle()
         recordFunctionEndCallback_ = nullptr;
     }
     settled_.store(true, std::memory_order_release);
+    lock.unlock(); // a hook may want the interpreter's lock, whose holder may want this one
     if (error_ == nullptr && info_.listeners->any())
+        tell_listeners();
+}
+
+void Work::tell_listeners()
+{
+    try {
         info_.listeners->tell({ key_, getDuration() });
+    } catch (const std::exception &e) {
+        TORCH_WARN("tutti: a completion hook failed: ", e.what());
+    }
 }
 
 static void set_future(Future &f, const std::exception_ptr &error, c10::IValue value)
 {
-    if (f.completed())
-        return;
     if (error != nullptr)
         f.setErrorIfNeeded(error);
     else
         f.markCompleted(std::move(value));
 }
 
+void Work::complete_later()
+{
+    std::unique_lock<std::mutex> lock(mu_);
+    if (completing_ || (future_ == nullptr && result_ == nullptr))
+        return;
+    completing_ = true;
+    lock.unlock();
+    auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+    run_later([self] { self->complete(); });
+}
+
 void Work::complete()
 {
     std::unique_lock<std::mutex> lock(mu_);
-    auto future = std::exchange(future_, nullptr), result = std::exchange(result_, nullptr);
+    auto future = future_, result = result_;
     lock.unlock();
     if (future != nullptr)
         set_future(*future, error_, c10::IValue(info_.outputs));
@@ -248,9 +274,25 @@ float Work::getDuration() const
     return std::chrono::duration<float, std::milli>(end_ - begin_).count();
 }
 
+// Who has waited finds the futures done, too. Not their callbacks, though: these may be what waits here.
+void Work::finish_futures()
+{
+    std::unique_lock<std::mutex> lock(mu_);
+    auto future = future_, result = result_;
+    lock.unlock();
+    if (future == nullptr && result == nullptr)
+        return;
+    complete_later();
+    if (future != nullptr)
+        future->wait();
+    if (result != nullptr)
+        result->wait();
+}
+
 bool Work::wait(std::chrono::milliseconds timeout)
 {
     if (!settled_.load(std::memory_order_acquire)) {
+        timeout = std::min<std::chrono::milliseconds>(timeout, std::chrono::milliseconds(INT_MAX));
         auto until = Clock::now() + timeout;
 
         for (tt_work *w : works_) {
@@ -263,6 +305,7 @@ bool Work::wait(std::chrono::milliseconds timeout)
         }
         settle();
     }
+    finish_futures();
     if (error_ != nullptr)
         std::rethrow_exception(error_);
     return true;

@@ -33,7 +33,9 @@ class Listeners
   private:
     std::mutex mu_;
     std::atomic<int> n_{ 0 };
-    std::unordered_map<int64_t, c10d::CompletionHook> hooks_;
+    /* Shared, so that they are called without the mutex: a hook may be Python, and a thread that has the
+     * interpreter's lock may want the mutex. */
+    std::unordered_map<int64_t, std::shared_ptr<c10d::CompletionHook>> hooks_;
 };
 
 /* What is known about an operation when it starts. */
@@ -93,7 +95,10 @@ class Work : public c10d::Work
     void parts_ended();
     void settle(); /* all parts are done: the outcome, profiler and listeners; once */
     void set_outcome();
-    void complete(); /* the futures */
+    void complete();       /* the futures */
+    void complete_later(); /* on a thread for it; once */
+    void finish_futures();
+    void tell_listeners();
 
     Info info_;
     uint64_t key_;
@@ -106,6 +111,7 @@ class Work : public c10d::Work
     std::exception_ptr error_;
     c10d::WorkResult outcome_ = c10d::WorkResult::UNKNOWN;
     bool watched_ = false;                                    /* mu_ */
+    bool completing_ = false;                                 /* mu_ */
     c10::intrusive_ptr<c10::ivalue::Future> future_, result_; /* mu_; NULL: not asked for */
 };
 
