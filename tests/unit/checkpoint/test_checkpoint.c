@@ -138,6 +138,68 @@ TT_TEST(checkpoint, carries_tensors_beside_the_model)
     tt_state_dict_free(in);
 }
 
+TT_TEST(checkpoint, carries_the_state_of_a_hook)
+{
+    tt_powersgd *hook = tt_powersgd_new(NULL, &(tt_powersgd_options){ .rank = 3 });
+    tt_powersgd *again;
+    tt_training t = { .step = 1 };
+
+    TT_REQUIRE_NOT_NULL(hook);
+    t.value = tt_value_map_new();
+    TT_SCOPE {
+        TT_REQUIRE_OK(tt_value_map_give(t.value, "best", tt_value_tensor_new(TT_FLOATS(4, 5))));
+    }
+    t.own = tt_powersgd_save(hook);
+    TT_REQUIRE_NOT_NULL(t.own);
+    TT_REQUIRE_OK(tt_training_save(place("d"), NULL, &t, NULL));
+    tt_value_free(t.value);
+    tt_value_free(t.own);
+    t = (tt_training){ 0 };
+    TT_REQUIRE_OK(tt_training_load(place("d"), NULL, &t));
+    TT_SCOPE {
+        TT_CHECK(tt_equal(tt_value_as_tensor(tt_value_map_get(t.value, "best")), TT_FLOATS(4, 5)));
+    }
+    again = tt_powersgd_load(t.own);
+    TT_CHECK_NOT_NULL(again);
+    tt_powersgd_free(hook);
+    tt_powersgd_free(again);
+    tt_value_free(t.value);
+    tt_value_free(t.own);
+}
+
+/* Marks what `size` ranks see of an epoch of n from `start` on, in `batches` batches of 2 (0: to its end). */
+static void see(int *seen, int64_t n, int size, int64_t start, int batches)
+{
+    for (int rank = 0; rank < size; rank++) {
+        tt_distributed_sampler_options opt = { .seed = 9, .start = start };
+        tt_sampler *s = tt_distributed_sampler_new(n, rank, size, &opt);
+        int64_t length = tt_sampler_length(s);
+        int64_t *order = malloc((size_t)length * sizeof *order);
+
+        TT_REQUIRE_OK(tt_sampler_order(s, 3, order));
+        for (int64_t i = 0; i < (batches > 0 ? 2 * batches : length); i++)
+            seen[order[i]]++;
+        free(order);
+        tt_sampler_free(s);
+    }
+}
+
+TT_TEST(checkpoint, an_epoch_begun_on_four_ranks_ends_on_three)
+{
+    enum { SAMPLES = 76 };
+    int seen[SAMPLES] = { 0 };
+    tt_training t = { .step = 5, .epoch = 3, .samples = 5 * 2 * 4 };
+
+    see(seen, SAMPLES, 4, 0, 5);
+    TT_REQUIRE_OK(tt_training_save(place("d"), NULL, &t, NULL));
+    t = (tt_training){ 0 };
+    TT_REQUIRE_OK(tt_training_load(place("d"), NULL, &t));
+    TT_CHECK_EQ(t.epoch, 3);
+    see(seen, SAMPLES, 3, t.samples, 0);
+    for (int i = 0; i < SAMPLES; i++)
+        TT_CHECK_EQ(seen[i], 1);
+}
+
 TT_TEST(checkpoint, says_that_there_is_none)
 {
     world w = world_new(1);
@@ -365,4 +427,31 @@ TT_TEST_RANKS(3, checkpoint, fails_on_all_ranks_when_one_cannot_write)
     TT_REQUIRE_OK(load(&w, place("d"), pg));
     TT_CHECK_EQ(w.t.step, 0);
     world_free(&w);
+}
+
+static tt_status save_and_load(void *ctx)
+{
+    tt_training *t = ctx;
+    tt_training back = { .tensors = t->tensors };
+    tt_status st = tt_training_save(place("d"), NULL, t, NULL);
+
+    if (st == TT_OK)
+        st = tt_training_load(place("d"), NULL, &back);
+    tt_value_free(back.value);
+    tt_value_free(back.own);
+    return st;
+}
+
+TT_TEST(checkpoint, survives_a_lack_of_memory)
+{
+    tt_state_dict *sd = tt_state_dict_new();
+    tt_training t = { .tensors = sd, .value = tt_value_int_new(1), .own = tt_value_int_new(2) };
+
+    TT_SCOPE {
+        TT_REQUIRE_OK(tt_state_dict_set(sd, "x", TT_FLOATS(1, 2, 3)));
+        TT_CHECK_GT(tt_test_fail_allocs(save_and_load, &t), 50);
+    }
+    tt_value_free(t.value);
+    tt_value_free(t.own);
+    tt_state_dict_free(sd);
 }
