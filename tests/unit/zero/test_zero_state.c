@@ -172,3 +172,27 @@ TT_TEST_THREADS(2, zero_state, another_state_is_refused_and_changes_nothing)
     tt_state_dict_free(sd);
     tt_state_dict_free(empty);
 }
+
+static tt_status save_and_load(void *ctx)
+{
+    zt_pair *p = ctx;
+    tt_state_dict *sd = tt_state_dict_new();
+    tt_status st = sd != NULL ? tt_zero_save(p->zero, sd, "o.", 0) : TT_ERR_NOMEM;
+
+    if (st == TT_OK)
+        st = tt_zero_load(p->zero, sd, "o.");
+    tt_state_dict_free(sd);
+    return st;
+}
+
+TT_TEST(zero_state, memory_that_runs_out_is_an_error)
+{
+    zt_pair p;
+
+    zt_open(&p, tt_test_pg(), ZT_SGD, 2, NULL);
+    zt_train(&p, 2, 0, 2);
+    TT_CHECK_GT(tt_test_fail_allocs(save_and_load, &p), 20);
+    zt_train(&p, 2, 2, 4);
+    zt_check_same(&p, 2);
+    zt_close(&p);
+}
