@@ -6,7 +6,7 @@ DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
 .PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives parity
-.PHONY: install clean
+.PHONY: bench-torch install clean
 .DEFAULT_GOAL := all
 
 all: dev ## build everything for development (build/dev)
@@ -70,6 +70,10 @@ bench-ddp: release ## measure data-parallel steps against PyTorch's DDP; results
 bench-collectives: release ## measure collectives against MPIs and Gloo; results in build/bench
 	@scripts/setup bench
 	@scripts/bench collectives
+
+bench-torch: release ## measure the PyTorch plug-in against Gloo; results in build/bench
+	@scripts/setup torch
+	@scripts/bench torch
 
 parity: release ## compare numbers with PyTorch, in an environment of its own under build/
 	@scripts/setup torch
