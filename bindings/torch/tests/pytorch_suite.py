@@ -198,7 +198,7 @@ def main():
         print(f"{args.backend} as {args.name}, {size} ranks: {text} of {len(final)} in {seconds:.0f} s")
         bad += len(missing)
         if args.write:
-            suite_table.merge(rows, args.column, size, cells())
+            suite_table.merge(rows, args.column, size, cells(), args.only)
             suite_table.write(args.table, rows, torch.__version__.split("+")[0])
     if bad and not args.write:
         sys.exit(f"pytorch_suite: {bad} tests do not pass that should")

@@ -207,8 +207,12 @@ def tail(path, lines=40):
 
 
 def run(tests, jobs, limit, logs, report):
-    """Runs the tests, `jobs` at a time, and calls report(name, result, detail, seconds) for each."""
-    waiting = sorted(tests)[::-1]
+    """Runs the tests, `jobs` at a time, and calls report(name, result, detail, seconds) for each. A
+    test has `limit` seconds, or more if the suite itself gives it more; those come first."""
+    from torch.testing._internal.common_distributed import get_timeout
+
+    limits = {name: max(limit, get_timeout(name) + 20.0) for name in tests}
+    waiting = sorted(tests, key=lambda name: (-limits[name], name))[::-1]
     active = {}
     os.makedirs(logs, exist_ok=True)
     try:
@@ -220,7 +224,7 @@ def run(tests, jobs, limit, logs, report):
                 if getattr(case, "__unittest_skip__", False):
                     report(name, "skip", case.__unittest_skip_why__, 0.0)
                     continue
-                driver = Driver(name, tests[name], os.path.join(logs, name + ".log"), limit)
+                driver = Driver(name, tests[name], os.path.join(logs, name + ".log"), limits[name])
                 active[driver.channel] = driver
             if not active:
                 break

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The table of results of PyTorch's suite: one row for each test, one column for each pair of
-backend (gloo; tutti, under the name gloo; named, Tutti under its own name) and world size. A cell is `pass`, `fail` or `skip: why`; a test that runs only under lifted
-conditions has the name of the way behind it (`pass/mpi`), see pytorch_suite.WAYS."""
+backend (gloo; tutti, under the name gloo; named, Tutti under its own name) and world size. A cell is
+`pass`, `fail` or `skip: why`; a test that runs only under lifted conditions has the name of the way
+behind it (`pass/mpi`), see pytorch_suite.WAYS."""
 
 import re
 
@@ -57,11 +58,13 @@ def write(path, rows, torch_version):
             file.write("\t".join([test, *(rows[test].get(column, "") for column in head)]) + "\n")
 
 
-def merge(rows, column, size, cells):
-    """Replaces one column; tests that no longer exist lose their cell, and their row with the last."""
+def merge(rows, column, size, cells, only=""):
+    """Replaces one column, or its cells of the tests that `only` matches; tests that no longer exist
+    lose their cell, and their row with the last."""
     column = f"{column}-{size}"
-    for test in list(rows):
-        rows[test].pop(column, None)
+    for test, row in rows.items():
+        if re.search(only, test):
+            row.pop(column, None)
     for test, text in cells.items():
         rows.setdefault(test, {})[column] = text
     for test in [test for test, row in rows.items() if not any(row.values())]:
