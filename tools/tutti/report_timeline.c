@@ -199,7 +199,8 @@ void tti_put_timeline(FILE *f, const tti_report *r)
     fprintf(
         f,
         "<p class=\"legend\"><span><i class=\"fwd\"></i>forward</span><span><i class=\"bwd\"></i>"
-        "backward</span><span><i class=\"oth\"></i>optimizer</span><span><i class=\"hid\"></i>"
+        "backward, waiting included</span><span><i class=\"oth\"></i>optimizer</span><span><i "
+        "class=\"hid\"></i>"
         "bucket of gradients on its way</span><span><i class=\"exp\"></i>other collective"
         "</span></p>\n");
     fprintf(f, "<svg viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"timeline of ranks\">\n",
