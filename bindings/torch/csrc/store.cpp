@@ -156,18 +156,6 @@ void free_adapter(void *ctx)
     delete static_cast<Adapter *>(ctx);
 }
 
-// A connection of its own: a wait on the shared one would hold up PyTorch's other threads. Stores written
-// in Python often have no clone().
-c10::intrusive_ptr<c10d::Store> own_connection(const c10::intrusive_ptr<c10d::Store> &store)
-{
-    try {
-        auto own = store->clone();
-        return own != nullptr ? own : store;
-    } catch (const std::exception &) {
-        return store;
-    }
-}
-
 tt_store_ops table()
 {
     tt_store_ops ops{};
@@ -192,7 +180,9 @@ tt_store_ops table()
 tt_store *adapt_store(const c10::intrusive_ptr<c10d::Store> &store)
 {
     static const tt_store_ops ops = table();
-    auto *adapter = new Adapter{ own_connection(store) };
+    // Not a clone(): a new connection to PyTorch's TCP store now and then waits 5 s for its first answer, and
+    // nothing here keeps the shared one busy, see wait().
+    auto *adapter = new Adapter{ store };
     tt_store *s = tt_store_user_new(&ops, adapter);
 
     if (s == nullptr) {
