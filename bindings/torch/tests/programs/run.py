@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -73,6 +74,7 @@ def run_program(name):
 
 def main():
     names = sys.argv[1:] or PROGRAMS
+    warnings.simplefilter("ignore")  # of PyTorch and Accelerate, once per rank; the ranks inherit it
     failed = [name for name in names if not run_program(name)]
     print(f"programs: {len(names) - len(failed)} of {len(names)} print over Tutti what they print over Gloo")
     return len(failed)
