@@ -64,8 +64,8 @@ TT_API tt_status tt_pg_shutdown(void); /* INVALID when there is none */
 TT_API tt_pg *tt_pg_retain(tt_pg *pg);
 /* Drops a reference; the last one waits for the operations under way, then leaves. Accepts NULL. */
 TT_API void tt_pg_free(tt_pg *pg);
-/* Ends all operations with TT_ERR_ABORTED, here at once and on the peers with TT_ERR_PEER and the words
- * of `reason` (NULL: none). Takes no new ones. From any thread, any number of times. */
+/* Ends all operations with TT_ERR_ABORTED here, at once, and on the peers collectives and messages with this
+ * rank with TT_ERR_PEER and the words of `reason` (NULL: none). Takes no new ones. From any thread, any number of times. */
 TT_API void tt_pg_abort(tt_pg *pg, const char *reason);
 
 /* ---- groups of some of the ranks ------------------------------------------------------- */

@@ -73,6 +73,7 @@ static tt_status check(void *ctx)
         team->deadline_ns - tti_now_ns() < 1000000000)
         return tti_check_self(team, &d);
     TT_TRY(tti_check_peer(team, t->rank, &d));
+    TT_TRY(tti_check_aborts(team, &d));
     return check_calls(team);
 }
 

@@ -80,6 +80,16 @@ tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing)
     return TT_OK;
 }
 
+/* Also of a rank that is not waited for: the one that is may itself wait for it. */
+tt_status tti_check_aborts(tti_team *team, const tti_doing *doing)
+{
+    for (int r = 0; r < team->size; r++)
+        if (atomic_load_explicit(&team->peers[r].block->state, memory_order_acquire) ==
+            TTI_STANDING_ABORTED)
+            return gone(team, r, TTI_STANDING_ABORTED, doing);
+    return TT_OK;
+}
+
 /* ---- saying it to the others ------------------------------------------------------------ */
 
 void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason)
