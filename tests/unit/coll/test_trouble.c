@@ -154,18 +154,18 @@ TT_TEST(coll_trouble, abort_reaches_everybody)
     world_run(3, &(world_options){ .threads = true }, one_aborts, NULL);
 }
 
-/* Rank 0 aborts while rank 1 waits for rank 2, which does not come. */
+/* Rank 2 aborts while rank 1 waits for rank 0, which does not come. */
 static void one_aborts_another_is_late(world *w, int rank, void *ctx)
 {
     tti_team *team = world_team(w, rank);
 
     (void)ctx;
-    if (rank == 0) {
+    if (rank == 2) {
         world_await(w, 1, 1);
         tti_team_abort(team, "had enough");
     } else if (rank == 1) {
         atomic_store(&world_words(w)[1], 1);
-        TT_CHECK_ERR_SAYS(reduce_once(team, 8, soon()), TT_ERR_PEER, "rank 0 (pid");
+        TT_CHECK_ERR_SAYS(reduce_once(team, 8, soon()), TT_ERR_PEER, "rank 2 (pid");
         TT_CHECK_CONTAINS(tt_last_error(), "aborted: had enough");
     }
     atomic_fetch_add(&world_words(w)[0], 1);
