@@ -36,6 +36,7 @@ class NoGil
 };
 
 constexpr int N_TITLES = 32;
+constexpr int SHRINK_ABORT = 1; // of torch.distributed, which has no header for it
 
 const char *word(c10d::OpType type)
 {
@@ -267,7 +268,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(
 }
 
 c10::intrusive_ptr<c10d::Backend> Backend::shrink(
-    const std::vector<int64_t> &ranks_to_exclude, int,
+    const std::vector<int64_t> &ranks_to_exclude, int flags,
     const c10::intrusive_ptr<c10d::Backend::Options> &opts)
 {
     std::vector<int64_t> all = global_ranks(), globals;
@@ -281,6 +282,9 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
         globals.push_back(all[(size_t)i]);
     }
     TORCH_CHECK_VALUE(rank >= 0, "tutti: shrink: rank ", getRank(), " is to be excluded itself");
+    if ((flags & SHRINK_ABORT) != 0)
+        tt_pg_abort(group(),
+                    "PyTorch shrinks the process group"); // no failure: hooks are not called
     auto store =
         c10::make_intrusive<c10d::PrefixStore>("shrunk" + std::to_string(++n_shrunk_), store_);
     return child(store, rank, globals, opts);
