@@ -133,17 +133,31 @@ def go_on(until):
 
 
 def measure(some, n_first, n_then, step):
-    """Calls some(step) for n_first operations, then for n_then or as many as there is time for."""
-    until = time.monotonic() + SPAN
+    """Calls some(step) for n_first operations, then for n_then or as many as there is time for.
+    [before the latter, after each quarter of the time or of them], and how many there were."""
+    def now():
+        gc.collect()
+        return resident()[0], threads(), descriptors()
+
     for _ in range(0, n_first, step):
         some(step)
-    gc.collect()
-    before, n = (resident()[0], threads(), descriptors()), 0
-    while n < n_then and go_on(until):
-        some(step)
-        n += step
-    gc.collect()
-    return before, (resident()[0], threads(), descriptors()), n_first + n
+    samples, n = [now()], 0
+    for part in range(1, 5):
+        until = time.monotonic() + SPAN / 4
+        while n < n_then * part // 4 and go_on(until):
+            some(step)
+            n += step
+        samples.append(now())
+    return samples, n_first + n
+
+
+def flat(samples, n, first, then):
+    """At most `first` bytes in the first half, when pools still fill, and `then` in the second."""
+    half = len(samples) // 2
+    expect(samples[half][0] - samples[0][0] < first, "first half", samples, n)
+    expect(samples[-1][0] - samples[half][0] < then, "second half", samples, n)
+    expect(samples[-1][1] <= samples[0][1] + 2 and samples[-1][2] <= samples[0][2], "threads, descriptors", samples, n)
+    return samples, n
 
 
 def many_operations(rank, size):
@@ -155,8 +169,10 @@ def many_operations(rank, size):
             kind = i % 10
             if kind == 0:
                 dist.all_reduce(t, async_op=True).wait()
-            elif i % 100 == 1:
+            elif kind == 1:
                 dist.all_reduce(t, async_op=True).get_future().then(lambda f: f.value()).wait()
+            elif kind == 5:
+                dist.all_reduce(t, async_op=True).get_future()  # nobody waits for it
             elif kind == 2:
                 dist.broadcast(t, src=0)
             elif kind == 3:
@@ -166,10 +182,7 @@ def many_operations(rank, size):
             else:
                 dist.all_reduce(t)
 
-    before, after, n = measure(some, 5000, 95000, 100)
-    expect(after[0] - before[0] < 4 * MB, before, after, n)
-    expect(after[1] <= before[1] + 2 and after[2] <= before[2], before, after, n)
-    return before, after, n
+    return flat(*measure(some, 5000, 95000, 100), 3 * MB, MB)
 
 
 def free_port():
@@ -194,10 +207,8 @@ def many_groups(rank, size, port):
             expect(t[0].item() == size)
             dist.destroy_process_group(group)
 
-    before, after, n = measure(some, 20, 980, 10)
-    expect(after[0] - before[0] < 2 * MB + n * 8192, before, after, n)
-    expect(after[1] <= before[1] + 1 and after[2] <= before[2], before, after, n)
-    return before, after, n
+    samples, n = measure(some, 20, 980, 10)
+    return flat(samples, n, 2 * MB + n * 4096, n * 4096)
 
 
 class Threads(unittest.TestCase):
@@ -210,12 +221,12 @@ class Threads(unittest.TestCase):
 
 class Flat(unittest.TestCase):
     def test_many_operations(self):
-        before, after, n = run(2, many_operations, limit=150)[0]
-        print(f"{n} operations: (bytes, threads, descriptors) {before} -> {after}")
+        samples, n = run(2, many_operations, limit=150)[0]
+        print(f"{n} operations: (bytes, threads, descriptors)", *samples)
 
     def test_many_groups(self):
-        before, after, n = run(2, many_groups, free_port(), limit=150, group=False)[0]
-        print(f"{n} groups: (bytes, threads, descriptors) {before} -> {after}")
+        samples, n = run(2, many_groups, free_port(), limit=150, group=False)[0]
+        print(f"{n} groups: (bytes, threads, descriptors)", *samples)
 
 
 if __name__ == "__main__":
