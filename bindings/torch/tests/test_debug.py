@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that call different things, with and without PyTorch's debug mode; PyTorch's flight recorder."""
 
+import contextlib
 import os
 import pickle
 import subprocess
@@ -154,8 +155,10 @@ def hanging(rank, size):
 
 class Recorder(unittest.TestCase):
     def dumps_of(self, size, fn):
-        folder = self.enterContext(scratch())
-        self.enterContext(mock.patch.dict(os.environ, TORCH_FR_DUMP_TEMP_FILE=os.path.join(folder, "rank_")))
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        folder = stack.enter_context(scratch())
+        stack.enter_context(mock.patch.dict(os.environ, TORCH_FR_DUMP_TEMP_FILE=os.path.join(folder, "rank_")))
         results = run(size, fn)
         self.assertEqual(sorted(os.listdir(folder)), [f"rank_{r}" for r in range(size)])
         return folder, results
