@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import _dump_fr_trace, _dump_fr_trace_file
 
+import tutti_torch
 from ranks import expect, join, raises, run, same, scratch, seconds
 
 SUM, MAX = dist.ReduceOp.SUM, dist.ReduceOp.MAX
@@ -153,12 +154,34 @@ def hanging(rank, size):
     dist.barrier()
 
 
+def abort_hooks(rank, size):
+    """Called once, before what is under way ends; one that is taken back is not."""
+    group = dist.new_group()
+    backend, seen = tutti_torch.backend_of(group), []
+    expect(backend.supports_abort_hooks)
+    work = dist.irecv(torch.ones(1), src=1 - rank, group=group)
+    backend.register_abort_hook(1001, lambda: seen.append(work.is_completed()))
+    backend.register_abort_hook(1002, lambda: seen.append("taken back"))
+    backend.unregister_abort_hook(1002)
+    dist.barrier()
+    if rank == 0:
+        backend.abort()
+        expect(seen == [False], seen)
+    with raises(dist.DistBackendError, "abort"):
+        work.wait()
+    dist.barrier()
+
+
 class Recorder(unittest.TestCase):
-    def dumps_of(self, size, fn):
+    def folder_of_dumps(self):
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         folder = stack.enter_context(scratch())
         stack.enter_context(mock.patch.dict(os.environ, TORCH_FR_DUMP_TEMP_FILE=os.path.join(folder, "rank_")))
+        return folder
+
+    def dumps_of(self, size, fn):
+        folder = self.folder_of_dumps()
         results = run(size, fn)
         self.assertEqual(sorted(os.listdir(folder)), [f"rank_{r}" for r in range(size)])
         return folder, results
@@ -181,6 +204,12 @@ class Recorder(unittest.TestCase):
         self.assertEqual(got, [w[:5] for w in want])
         self.assertTrue(all(c.pass_check and c.expected_ranks == {0, 1} for c in db.collectives), db.collectives)
         self.assertEqual(len(db.ncclcalls), 2 * len(want))
+
+    def test_abort_hooks(self):
+        """One of them is PyTorch's, which writes the recorder's dump."""
+        folder = self.folder_of_dumps()
+        run(2, abort_hooks)
+        self.assertEqual(os.listdir(folder), ["rank_0"])
 
     def test_hanging(self):
         """The analyser finds the operation that hangs and the rank that is missing."""
