@@ -6,7 +6,9 @@ usage: ddp_compare.py TRAIN_PROGRAM TORCH_PYTHON OUT_DIR [--cases a,b] [--rounds
 
 Every rank has one core and one thread. Sides take turns, a few steps each; only the side whose turn it is
 computes. A step's time is the slowest rank's; figures are medians over all steps. "alone" is one
-process with the same batch: its time over the ranks' time is the parallel efficiency.
+process with the same batch: its time over the ranks' time is the parallel efficiency. Cores that share
+caches, memory or, as hyperthreads, themselves keep ranks from it that send nothing, too; the share of what
+those reach is what communication costs.
 """
 import argparse
 import os
@@ -84,6 +86,9 @@ def rows_of(case, ms):
             ("efficiency, PyTorch", ms["torch alone"] / ms["torch ddp"])]
     if "without comm" in ms:
         rows.append(("exposed communication ms", ms["ddp"] - ms["without comm"]))
+        # What the machine allows: ranks that do not communicate at all hold each other up too.
+        rows.append(("efficiency without communication", ms["alone"] / ms["without comm"]))
+        rows.append(("share of that", ms["without comm"] / ms["ddp"]))
         rows += [(f"without {v}", ms["without " + v] / ms["ddp"]) for v in VARIANTS[1:]]
     return [(case, name, value) for name, value in rows]
 

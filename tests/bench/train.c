@@ -24,7 +24,6 @@ typedef struct task {
     tt_optim *opt;
     tt_tensor *x[8], *y; /* retained; the inputs take turns */
     int n_x, turn;
-    bool keep_grads;
     tt_tensor *(*loss)(struct task *t);
 } task;
 
@@ -214,7 +213,7 @@ static tt_status make_parallel(task *t, int argc, char **argv)
 {
     static const double all = 1e6, each = 1e-6;
     tt_ddp_options opt = { 0 };
-    const char *off = argc > 4 ? argv[4] : "";
+    const char *off = argc > 3 ? argv[3] : "";
     char url[512];
 
     snprintf(url, sizeof url, "file://%s?rank=%s&size=%s", argv[2], argv[0], argv[1]);
@@ -233,7 +232,6 @@ static tt_status make_parallel(task *t, int argc, char **argv)
         TT_TRY(
             tt_ddp_register_hook(ddp, &(tt_ddp_hook){ .fn = staged, .ctx = pg, .name = "staged" }));
     t->net = tt_ddp_as_module(ddp);
-    t->keep_grads = true;
     return TT_OK;
 }
 
@@ -244,7 +242,7 @@ static tt_status step(task *t)
     tt_status st = TT_OK;
 
     TT_SCOPE {
-        TT_TRY(tt_optim_zero_grad(t->opt, t->keep_grads));
+        TT_TRY(tt_optim_zero_grad(t->opt, false));
         TT_TRY(tt_backward(t->loss(t)));
         TT_TRY(tt_optim_step(t->opt));
     }
