@@ -444,7 +444,9 @@ def no_file_is_left_and_the_directory_is_private():
 @test
 def children_of_ranks_are_ended_too():
     with tempfile.TemporaryDirectory() as d:
-        run("-n", 2, "sh", "-c", "sleep 60 & echo $! > $0/pid$RANK; [ $RANK = 0 ] && exit 4; wait", d, code=4)
+        program = "sleep 60 & echo $! > $0/pid$RANK; [ $RANK = 1 ] && wait; " \
+                  "until [ -s $0/pid1 ]; do sleep 0.01; done; exit 4"
+        run("-n", 2, "sh", "-c", program, d, code=4)
         names = [int(open(os.path.join(d, x)).read()) for x in os.listdir(d)]
         gone(names)
 
