@@ -211,6 +211,33 @@ static tt_status statistics(tt_tensor *x, tt_tensor *mean, tt_tensor *rstd,
     return tti_unary(TTI_RSQRT, rstd, rstd, NULL);
 }
 
+tt_status tti_batch_norm_prepare(tt_tensor *const in[3], tti_batch_norm_parts *p)
+{
+    tt_dtype stat = in[0]->dtype == TT_F64 ? TT_F64 : TT_F32;
+    tt_tensor *x = tti_batch_norm_layout(in[0]);
+
+    p->x = x;
+    p->w = tti_contiguous(tti_cast(in[1], stat));
+    p->b = tti_contiguous(tti_cast(in[2], stat));
+    if (x == NULL || (in[1] != NULL && p->w == NULL) || (in[2] != NULL && p->b == NULL))
+        return tt_last_status();
+    p->y = tti_empty_like(x, (tt_dtype)x->dtype);
+    p->mean = tti_empty(&x->dims[1], 1, stat, x->device);
+    p->rstd = tti_empty(&x->dims[1], 1, stat, x->device);
+    return p->y != NULL && p->mean != NULL && p->rstd != NULL ? TT_OK : tt_last_status();
+}
+
+tt_tensor *tti_batch_norm_finish(tti_call *c, const tti_batch_norm_parts *p, tt_status st)
+{
+    if (st == TT_OK)
+        st = tti_kernels_of(p->x)->nn->batch_norm_apply(p->y, p->x, p->mean, p->rstd, p->w, p->b);
+    tti_call_save(c, c->in[0]);
+    tti_call_save(c, c->in[1]);
+    tti_call_save(c, p->mean);
+    tti_call_save(c, p->rstd);
+    return tti_call_end(c, p->y, st);
+}
+
 static tt_tensor *batch_norm(tt_tensor *const in[3], const tt_batch_norm_options *opt)
 {
     bn_attrs a = { .eps = opt->eps != 0.0 ? opt->eps : 1e-5, .training = opt->training };
@@ -220,31 +247,12 @@ static tt_tensor *batch_norm(tt_tensor *const in[3], const tt_batch_norm_options
                    .optional = 6,
                    .attrs = &a,
                    .attrs_bytes = sizeof a };
-    tt_tensor *x, *w, *b, *y, *mean, *rstd;
-    tt_dtype stat;
-    tt_status st;
+    tti_batch_norm_parts p;
 
-    if (!tti_call_begin(&c) || check_alone(in, opt) != TT_OK)
+    if (!tti_call_begin(&c) || check_alone(in, opt) != TT_OK ||
+        tti_batch_norm_prepare(in, &p) != TT_OK)
         return NULL;
-    stat = in[0]->dtype == TT_F64 ? TT_F64 : TT_F32;
-    x = tti_batch_norm_layout(in[0]);
-    w = tti_contiguous(tti_cast(in[1], stat));
-    b = tti_contiguous(tti_cast(in[2], stat));
-    if (x == NULL || (in[1] != NULL && w == NULL) || (in[2] != NULL && b == NULL))
-        return NULL;
-    y = tti_empty_like(x, (tt_dtype)x->dtype);
-    mean = tti_empty(&x->dims[1], 1, stat, x->device);
-    rstd = tti_empty(&x->dims[1], 1, stat, x->device);
-    if (y == NULL || mean == NULL || rstd == NULL)
-        return NULL;
-    st = statistics(x, mean, rstd, opt, a.eps);
-    if (st == TT_OK)
-        st = tti_kernels_of(x)->nn->batch_norm_apply(y, x, mean, rstd, w, b);
-    tti_call_save(&c, in[0]);
-    tti_call_save(&c, in[1]);
-    tti_call_save(&c, mean);
-    tti_call_save(&c, rstd);
-    return tti_call_end(&c, y, st);
+    return tti_batch_norm_finish(&c, &p, statistics(p.x, p.mean, p.rstd, opt, a.eps));
 }
 
 tt_tensor *tt_batch_norm(tt_tensor *x, tt_tensor *weight, tt_tensor *bias,

@@ -23,6 +23,15 @@ tt_status tti_norm_grad_parts(const tti_norm_parts *p, tt_tensor *g, tt_tensor *
  * NULL passes on. */
 tt_tensor *tti_batch_norm_layout(tt_tensor *x);
 tt_tensor *tti_batch_norm_like(tt_tensor *g, const tt_tensor *x);
+/* What forward works with: input, weight and bias (may be NULL) as the kernels want them, and room for the results. */
+typedef struct tti_batch_norm_parts {
+    tt_tensor *x, *w, *b;
+    tt_tensor *y, *mean, *rstd;
+} tti_batch_norm_parts;
+
+tt_status tti_batch_norm_prepare(tt_tensor *const in[3], tti_batch_norm_parts *p);
+/* Given `st`, that of the statistics in p: applies them, and ends the call of `in` with what backward needs. */
+tt_tensor *tti_batch_norm_finish(tti_call *c, const tti_batch_norm_parts *p, tt_status st);
 /* Refuses what is not [N, C, ...] with vectors of C. */
 tt_status tti_batch_norm_check(tt_tensor *const in[3], const tt_batch_norm_options *opt);
 /* kept += momentum * (now - kept); kept may be NULL */

@@ -225,30 +225,11 @@ static tt_tensor *run(tt_tensor *const in[3], tt_pg *pg, const tt_batch_norm_opt
                    .optional = 6,
                    .attrs = &a,
                    .attrs_bytes = sizeof a };
-    tt_dtype stat = in[0] != NULL && in[0]->dtype == TT_F64 ? TT_F64 : TT_F32;
-    tt_tensor *x, *w, *b, *y, *mean, *rstd;
-    tt_status st;
+    tti_batch_norm_parts p;
 
-    if (!tti_call_begin(&c) || check(in, opt) != TT_OK)
+    if (!tti_call_begin(&c) || check(in, opt) != TT_OK || tti_batch_norm_prepare(in, &p) != TT_OK)
         return NULL;
-    x = tti_batch_norm_layout(in[0]);
-    w = tti_contiguous(tti_cast(in[1], stat));
-    b = tti_contiguous(tti_cast(in[2], stat));
-    if (x == NULL || (in[1] != NULL && w == NULL) || (in[2] != NULL && b == NULL))
-        return NULL;
-    y = tti_empty_like(x, (tt_dtype)x->dtype);
-    mean = tti_empty(&x->dims[1], 1, stat, x->device);
-    rstd = tti_empty(&x->dims[1], 1, stat, x->device);
-    if (y == NULL || mean == NULL || rstd == NULL)
-        return NULL;
-    st = statistics(x, mean, rstd, &a, opt);
-    if (st == TT_OK)
-        st = tti_kernels_of(x)->nn->batch_norm_apply(y, x, mean, rstd, w, b);
-    tti_call_save(&c, in[0]);
-    tti_call_save(&c, in[1]);
-    tti_call_save(&c, mean);
-    tti_call_save(&c, rstd);
-    y = tti_call_end(&c, y, st);
+    tt_tensor *y = tti_batch_norm_finish(&c, &p, statistics(p.x, p.mean, p.rstd, &a, opt));
     if (y != NULL && y->grad_fn != NULL) {
         (void)tt_pg_retain(pg);
         y->grad_fn->attrs_free = attrs_free;
