@@ -3,19 +3,8 @@
 # report_run.sh TUTTI: draws a small training whose numbers are known.
 set -euo pipefail
 tutti=$1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-
-fail() { echo "report: $1"; exit 1; }
-
-# ends CODE WORDS COMMAND...
-ends() {
-    local code=$1 words=$2 got=0
-    shift 2
-    "$@" >"$tmp/out" 2>&1 || got=$?
-    [ $got = "$code" ] || { cat "$tmp/out"; fail "$*: exit code $got instead of $code"; }
-    grep -qF -- "$words" "$tmp/out" || { cat "$tmp/out"; fail "$*: does not say \"$words\""; }
-}
+name=report
+. "$(dirname "$0")/ends.sh"
 
 # rank RANK LOSSES: three steps of 10 ms: 2 forward, 3 backward, 4 of communication of which 1 is hidden.
 rank() {

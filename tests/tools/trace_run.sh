@@ -3,19 +3,8 @@
 # trace_run.sh TUTTI: merges and adds up two small traces whose times are known, and reads dumps.
 set -euo pipefail
 tutti=$1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-
-fail() { echo "trace: $1"; exit 1; }
-
-# ends CODE WORDS COMMAND...
-ends() {
-    local code=$1 words=$2 got=0
-    shift 2
-    "$@" >"$tmp/out" 2>&1 || got=$?
-    [ $got = "$code" ] || { cat "$tmp/out"; fail "$*: exit code $got instead of $code"; }
-    grep -qF -- "$words" "$tmp/out" || { cat "$tmp/out"; fail "$*: does not say \"$words\""; }
-}
+name=trace
+. "$(dirname "$0")/ends.sh"
 
 # trace RANK BASE_NS START_US DUR_US
 trace() {
