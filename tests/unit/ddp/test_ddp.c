@@ -11,41 +11,7 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/testing_tools.h"
-
-static tt_module *mlp(uint64_t seed)
-{
-    tt_module *m = TT_MLP(TT_ACT_RELU, 6, 40, 40, 3);
-    tt_generator *gen = tt_generator_new(seed);
-    tt_state_dict *ps;
-
-    TT_REQUIRE_NOT_NULL(m);
-    ps = tt_module_params(m, NULL);
-    for (int i = 0; i < tt_state_dict_count(ps); i++)
-        tt_init_uniform(tt_state_dict_tensor(ps, i), -0.3, 0.3, gen);
-    tt_state_dict_free(ps);
-    tt_generator_free(gen);
-    return m;
-}
-
-static tt_tensor *numbers(tt_shape shape, uint64_t seed)
-{
-    tt_generator *gen = tt_generator_new(seed);
-    tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, TT_CPU), 0, 1, gen);
-
-    tt_generator_free(gen);
-    TT_REQUIRE_NOT_NULL(t);
-    return t;
-}
-
-static tt_ddp *wrap(tt_module *m, const tt_ddp_options *opt)
-{
-    tt_ddp *d = tt_ddp_new(m, tt_test_pg(), opt);
-
-    if (d == NULL)
-        TT_FAIL_TEST("%s", tt_last_error());
-    TT_REQUIRE_NOT_NULL(d);
-    return d;
-}
+#include "unit/ddp/tools.h"
 
 static void step(tt_module *m, tt_ddp *d, tt_optim *opt, tt_tensor *x, tt_tensor *y)
 {
@@ -78,15 +44,15 @@ static void follow(const tt_ddp_options *opt, bool keep_grads)
 {
     int n = tt_test_size(), me = tt_test_rank();
     uint64_t seed = tt_test_seed();
-    tt_module *alone = mlp(seed), *m = mlp(seed + (uint64_t)me);
-    tt_ddp *d = wrap(m, opt);
+    tt_module *alone = tool_mlp(seed), *m = tool_mlp(seed + (uint64_t)me);
+    tt_ddp *d = tool_wrap(m, opt);
     tt_optim *a = tt_sgd_for(alone, &(tt_sgd_options){ .lr = 0.1, .momentum = 0.9 });
     tt_optim *b = tt_sgd_for(m, &(tt_sgd_options){ .lr = 0.1, .momentum = 0.9 });
 
     for (int i = 0; i < 50; i++)
         TT_SCOPE {
-            tt_tensor *x = numbers(TT_SHAPE(4 * n, 6), seed + 10 + (uint64_t)i);
-            tt_tensor *y = numbers(TT_SHAPE(4 * n, 3), seed + 1000 + (uint64_t)i);
+            tt_tensor *x = tool_numbers(TT_SHAPE(4 * n, 6), seed + 10 + (uint64_t)i);
+            tt_tensor *y = tool_numbers(TT_SHAPE(4 * n, 3), seed + 1000 + (uint64_t)i);
 
             step(alone, NULL, a, x, y);
             step(m, d, b, tt_narrow(x, 0, 4 * me, 4), tt_narrow(y, 0, 4 * me, 4));
@@ -141,12 +107,12 @@ static char *data_of(tt_module *m, const char *name)
 TT_TEST_THREADS(2, ddp, gradients_are_views_of_one_bucket)
 {
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(8, 8, NULL), tt_linear_new(8, 8, NULL));
-    tt_ddp *d = wrap(m, NULL);
+    tt_ddp *d = tool_wrap(m, NULL);
     char *first = NULL;
 
     for (int i = 0; i < 4; i++)
         TT_SCOPE {
-            tt_tensor *x = numbers(TT_SHAPE(2, 8), tt_test_seed());
+            tt_tensor *x = tool_numbers(TT_SHAPE(2, 8), tt_test_seed());
             char *a, *b;
 
             TT_REQUIRE_OK(tt_backward(tt_sum(tt_ddp_forward(d, x))));
@@ -168,7 +134,7 @@ TT_TEST_THREADS(2, ddp, gradients_are_views_of_one_bucket)
 TT_TEST_THREADS(2, ddp, values_survive_a_rebuild)
 {
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(3, 3, NULL), tt_linear_new(3, 3, NULL));
-    tt_ddp *d = wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.00001 });
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.00001 });
     tt_tensor *x = tt_ones(TT_SHAPE(2, 3), TT_F32, TT_CPU);
 
     TT_CHECK_EQ(tt_ddp_n_buckets(d), 1);
@@ -202,7 +168,7 @@ static void nobody_computed(bool copies)
     TT_REQUIRE_OK(tt_module_add_param(m, "a", tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
     TT_REQUIRE_OK(tt_module_add_param(m, "b", tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
     b = tt_module_param_at(m, 1);
-    d = wrap(m, &(tt_ddp_options){ .find_unused = true, .copy_gradients = copies });
+    d = tool_wrap(m, &(tt_ddp_options){ .find_unused = true, .copy_gradients = copies });
     for (int i = 0; i < 4; i++)
         TT_SCOPE {
             tt_tensor *x = tt_full(TT_SHAPE(1), i % 2 == 1 ? 1 : -1, TT_F32, TT_CPU);
@@ -245,7 +211,7 @@ TT_TEST_THREADS(3, ddp, a_rank_that_uses_no_parameter_takes_part)
     tt_ddp *d;
 
     TT_REQUIRE_OK(tt_module_add_param(m, "w", w));
-    d = wrap(m, &(tt_ddp_options){ .find_unused = true });
+    d = tool_wrap(m, &(tt_ddp_options){ .find_unused = true });
     for (int i = 0; i < 3; i++)
         TT_SCOPE {
             tt_tensor *x = tt_require_grad(tt_full(TT_SHAPE(1), 6, TT_F32, TT_CPU));
@@ -276,7 +242,7 @@ TT_TEST_THREADS(2, ddp, each_type_has_buckets_of_its_own)
 
     TT_REQUIRE_OK(tt_module_add_param(m, "f", tt_ones(TT_SHAPE(4), TT_F32, TT_CPU)));
     TT_REQUIRE_OK(tt_module_add_param(m, "d", tt_ones(TT_SHAPE(4), TT_F64, TT_CPU)));
-    d = wrap(m, NULL);
+    d = tool_wrap(m, NULL);
     for (int i = 0; i < 3; i++)
         TT_SCOPE {
             tt_tensor *x = tt_full(TT_SHAPE(4), tt_test_rank() + 1, TT_F32, TT_CPU);
@@ -309,7 +275,7 @@ static tt_status fail_once(void *ctx, tt_tensor **grad_p)
 TT_TEST_THREADS(2, ddp, training_goes_on_after_a_failed_backward)
 {
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, NULL), tt_linear_new(4, 4, NULL));
-    tt_ddp *d = wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.00001 });
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.00001 });
     tt_tensor *x = tt_full(TT_SHAPE(1, 4), tt_test_rank(), TT_F32, TT_CPU);
     bool armed = false;
     tt_hook *h = tt_tensor_add_hook(tt_module_param(m, "0.weight"), fail_once, &armed);
@@ -404,7 +370,7 @@ TT_TEST_THREADS(2, ddp, the_record_tells_the_course)
 {
     tt_linear_options no_bias = { .no_bias = true };
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, &no_bias), tt_linear_new(4, 2, &no_bias));
-    tt_ddp *d = wrap(m, &(tt_ddp_options){ .log_sample_rate = 2 });
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .log_sample_rate = 2 });
     tt_value *log;
     char *table;
 
@@ -443,8 +409,8 @@ TT_TEST_THREADS(2, ddp, the_record_tells_the_course)
 TT_TEST_THREADS(2, ddp, eval_and_no_grad_need_nobody)
 {
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, NULL), tt_batch_norm1d_new(4, NULL));
-    tt_ddp *d = wrap(m, NULL);
-    tt_tensor *x = numbers(TT_SHAPE(8, 4), tt_test_seed());
+    tt_ddp *d = tool_wrap(m, NULL);
+    tt_tensor *x = tool_numbers(TT_SHAPE(8, 4), tt_test_seed());
 
     for (int i = 0; i < 3; i++) {
         TT_REQUIRE_OK(tt_backward(tt_sum(tt_ddp_forward(d, x))));

@@ -8,7 +8,7 @@
 #include "tutti/layers.h"
 #include "tutti/ops.h"
 #include "tutti/testing_tools.h"
-#include "unit/ddp/hook_tools.h"
+#include "unit/ddp/tools.h"
 
 /* ---- what hooks see ---------------------------------------------------------------------------- */
 
@@ -54,8 +54,8 @@ static void count_free(void *ctx)
 
 static void train_seen(const tt_ddp_options *opt)
 {
-    tt_module *m = hook_mlp(tt_test_seed());
-    tt_ddp *d = hook_wrap(m, opt);
+    tt_module *m = tool_mlp(tt_test_seed());
+    tt_ddp *d = tool_wrap(m, opt);
     seen s = { 0 };
 
     TT_REQUIRE_OK(tt_ddp_register_hook(
@@ -87,8 +87,8 @@ TT_TEST_THREADS(2, ddp_hooks, a_hook_sees_every_bucket_and_its_parameters)
 
 TT_TEST_THREADS(2, ddp_hooks, one_hook_at_most)
 {
-    tt_module *m = hook_mlp(1);
-    tt_ddp *d = hook_wrap(m, NULL);
+    tt_module *m = tool_mlp(1);
+    tt_ddp *d = tool_wrap(m, NULL);
     seen s = { 0 };
     tt_ddp_hook hook = { .fn = look, .ctx = &s, .free_ctx = count_free };
 
@@ -146,7 +146,7 @@ static tt_status give_and_step(tt_ddp *d)
     tt_status st = TT_OK;
 
     TT_SCOPE {
-        tt_tensor *y = tt_ddp_forward(d, hook_numbers(TT_SHAPE(4, 6), 3));
+        tt_tensor *y = tt_ddp_forward(d, tool_numbers(TT_SHAPE(4, 6), 3));
 
         if (y == NULL)
             TT_FAIL_TEST("%s", tt_last_error());
@@ -157,8 +157,8 @@ static tt_status give_and_step(tt_ddp *d)
 
 static void expect_failure(gift g, tt_status want, const char *words)
 {
-    tt_module *m = hook_mlp(1);
-    tt_ddp *d = hook_wrap(m, NULL);
+    tt_module *m = tool_mlp(1);
+    tt_ddp *d = tool_wrap(m, NULL);
     char who[64];
 
     TT_REQUIRE_OK(
@@ -188,8 +188,8 @@ TT_TEST_THREADS(2, ddp_hooks, failures_name_the_hook_and_the_rank)
 TT_TEST_THREADS(2, ddp_hooks, a_result_of_another_type_is_converted)
 {
     gift g = HALVES;
-    tt_module *m = hook_mlp(1);
-    tt_ddp *d = hook_wrap(m, &(tt_ddp_options){ .copy_gradients = true });
+    tt_module *m = tool_mlp(1);
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .copy_gradients = true });
 
     TT_REQUIRE_OK(tt_ddp_register_hook(d, &(tt_ddp_hook){ .fn = give, .ctx = &g }));
     TT_REQUIRE_OK(give_and_step(d));

@@ -10,7 +10,7 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/testing_tools.h"
-#include "unit/ddp/hook_tools.h"
+#include "unit/ddp/tools.h"
 
 static const tt_ddp_options small_buckets = { .bucket_cap_mb = 0.0005 };
 
@@ -104,8 +104,8 @@ static tt_future *in_steps(void *ctx, const tt_ddp_bucket *b)
 static void compare_chain(bool then)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *plain = hook_mlp(seed), *m = hook_mlp(seed);
-    tt_ddp *a = hook_wrap(plain, &small_buckets), *b = hook_wrap(m, &small_buckets);
+    tt_module *plain = tool_mlp(seed), *m = tool_mlp(seed);
+    tt_ddp *a = tool_wrap(plain, &small_buckets), *b = tool_wrap(m, &small_buckets);
     chain c = { .random = seed + (uint64_t)tt_test_rank(), .then = then };
 
     TT_REQUIRE_OK(tt_ddp_register_hook(b, &(tt_ddp_hook){ .fn = in_steps, .ctx = &c }));
@@ -222,8 +222,8 @@ static tt_future *send_out(void *ctx, const tt_ddp_bucket *b)
 TT_TEST_THREADS(2, ddp_hooks, other_threads_may_complete_the_future)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *own = hook_mlp(seed), *m = hook_mlp(seed);
-    tt_ddp *a = hook_wrap(own, NULL), *b = hook_wrap(m, &small_buckets);
+    tt_module *own = tool_mlp(seed), *m = tool_mlp(seed);
+    tt_ddp *a = tool_wrap(own, NULL), *b = tool_wrap(m, &small_buckets);
     errand errands[16] = { 0 };
 
     TT_REQUIRE_OK(tt_ddp_register_hook(b, &(tt_ddp_hook){ .fn = send_out, .ctx = errands }));
@@ -256,7 +256,7 @@ TT_TEST_THREADS(4, ddp_hooks, post_local_sgd_turns_to_the_subgroup)
     tt_local_sgd_state *s =
         tt_local_sgd_state_new(&(tt_local_sgd_state_options){ .subgroup = pair, .start_iter = 2 });
     tt_module *m = tt_linear_new(1, 1, NULL);
-    tt_ddp *d = hook_wrap(m, NULL);
+    tt_ddp *d = tool_wrap(m, NULL);
     double want[] = { 1.5, 1.5, tt_test_rank() / 2 == 0 ? 0.5 : 2.5,
                       tt_test_rank() / 2 == 0 ? 0.5 : 2.5 };
 

@@ -9,7 +9,7 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/testing_tools.h"
-#include "unit/ddp/hook_tools.h"
+#include "unit/ddp/tools.h"
 
 static const tt_ddp_options small_buckets = { .bucket_cap_mb = 0.002 };
 
@@ -38,8 +38,8 @@ static void check_no_growth(const char *name)
 {
     uint64_t seed = tt_test_seed();
     tt_powersgd *s = tt_powersgd_new(NULL, &(tt_powersgd_options){ .start_iter = 2 });
-    tt_module *m = hook_mlp(seed);
-    tt_ddp *d = hook_wrap(m, &small_buckets);
+    tt_module *m = tool_mlp(seed);
+    tt_ddp *d = tool_wrap(m, &small_buckets);
     usage first, last;
     int flat = 0;
 
@@ -76,9 +76,9 @@ TT_TEST_RANKS(2, ddp_hooks, no_growth_over_1500_steps)
 TT_TEST_RANKS(2, ddp_hooks, updates_in_backward_leave_no_gradients)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *m = hook_mlp(seed);
+    tt_module *m = tool_mlp(seed);
     tt_optim *o = tt_sgd_for(m, &(tt_sgd_options){ .lr = 0.01 });
-    tt_ddp *d = hook_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.002, .copy_gradients = true });
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.002, .copy_gradients = true });
     int64_t before = look().tensors;
     tt_in_backward *in = tt_in_backward_new(o, NULL);
 

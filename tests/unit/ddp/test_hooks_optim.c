@@ -5,7 +5,7 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/testing_tools.h"
-#include "unit/ddp/hook_tools.h"
+#include "unit/ddp/tools.h"
 
 static const tt_sgd_options sgd = { .lr = 0.1, .momentum = 0.9 };
 
@@ -23,7 +23,7 @@ static void check_no_grads(const tt_module *m)
 TT_TEST(ddp_hooks, backward_alone_updates_parameters)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *plain = hook_mlp(seed), *m = hook_mlp(seed);
+    tt_module *plain = tool_mlp(seed), *m = tool_mlp(seed);
     tt_optim *a = tt_sgd_for(plain, &sgd), *b = tt_sgd_for(m, &sgd);
     tt_in_backward *in = tt_in_backward_new(b, NULL);
 
@@ -47,7 +47,7 @@ TT_TEST(ddp_hooks, backward_alone_updates_parameters)
 
 TT_TEST(ddp_hooks, gradients_can_stay)
 {
-    tt_module *m = hook_mlp(1);
+    tt_module *m = tool_mlp(1);
     tt_optim *o = tt_sgd_for(m, &sgd);
     tt_in_backward *in = tt_in_backward_new(o, &(tt_in_backward_options){ .keep_grads = true });
 
@@ -79,13 +79,13 @@ typedef struct trainee {
 
 static trainee start(way w, uint64_t seed, const tt_ddp_options *opt)
 {
-    trainee t = { .m = hook_mlp(seed) };
+    trainee t = { .m = tool_mlp(seed) };
     tt_ddp_hook hook;
 
     t.o = tt_sgd_for(t.m, &sgd);
     if (w == IN_BACKWARD_FIRST)
         t.in = tt_in_backward_new(t.o, NULL);
-    t.d = hook_wrap(t.m, opt);
+    t.d = tool_wrap(t.m, opt);
     if (w == IN_BACKWARD_LAST)
         t.in = tt_in_backward_new(t.o, NULL);
     if (w == FUSED) {
@@ -109,9 +109,9 @@ static void end(trainee *t)
 static void follow(way w, const tt_ddp_options *opt)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *alone = hook_mlp(seed), *plain = hook_mlp(seed);
+    tt_module *alone = tool_mlp(seed), *plain = tool_mlp(seed);
     tt_optim *a = tt_sgd_for(alone, &sgd), *p = tt_sgd_for(plain, &sgd);
-    tt_ddp *d = hook_wrap(plain, opt);
+    tt_ddp *d = tool_wrap(plain, opt);
     trainee t = start(w, seed, opt);
 
     for (int i = 0; i < 50; i++) {
@@ -151,7 +151,7 @@ TT_TEST_THREADS(2, ddp_hooks, no_update_without_a_reduction)
 {
     uint64_t seed = tt_test_seed();
     trainee t = start(IN_BACKWARD_LAST, seed, NULL);
-    tt_module *before = hook_mlp(seed);
+    tt_module *before = tool_mlp(seed);
 
     TT_DDP_NO_SYNC(t.d)
     {
@@ -192,8 +192,8 @@ static tt_status watch_done(void *ctx, const tt_ddp_bucket *b)
 
 TT_TEST_THREADS(2, ddp_hooks, buckets_are_used_as_they_arrive)
 {
-    tt_module *m = hook_mlp(1);
-    tt_ddp *d = hook_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.0005 });
+    tt_module *m = tool_mlp(1);
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.0005 });
     watch w = { 0 };
 
     TT_REQUIRE_OK(
@@ -219,13 +219,13 @@ static tt_status refuse(void *ctx, const tt_ddp_bucket *b)
 
 TT_TEST_THREADS(2, ddp_hooks, a_failure_after_the_arrival_ends_backward)
 {
-    tt_module *m = hook_mlp(1);
-    tt_ddp *d = hook_wrap(m, NULL);
+    tt_module *m = tool_mlp(1);
+    tt_ddp *d = tool_wrap(m, NULL);
     tt_tensor *y;
 
     TT_REQUIRE_OK(tt_ddp_register_hook(
         d, &(tt_ddp_hook){ .name = "picky", .fn = tt_ddp_allreduce_hook, .done = refuse }));
-    y = tt_ddp_forward(d, hook_numbers(TT_SHAPE(4, 6), 1));
+    y = tt_ddp_forward(d, tool_numbers(TT_SHAPE(4, 6), 1));
     TT_CHECK_EQ(tt_backward(tt_sum(y)), TT_ERR_IO);
     TT_CHECK_CONTAINS(tt_last_error(), "hook \"picky\" failed for bucket 0 on rank");
     TT_CHECK_CONTAINS(tt_last_error(), "not to my taste");
@@ -235,7 +235,7 @@ TT_TEST_THREADS(2, ddp_hooks, a_failure_after_the_arrival_ends_backward)
 
 TT_TEST(ddp_hooks, fused_hooks_need_both_parts)
 {
-    tt_module *m = hook_mlp(1);
+    tt_module *m = tool_mlp(1);
     tt_optim *o = tt_sgd_for(m, &sgd);
     tt_powersgd *s = tt_powersgd_new(NULL, NULL);
     tt_ddp_hook inner, hook;

@@ -8,7 +8,7 @@
 #include "tutti/ddp_hooks.h"
 #include "tutti/ops.h"
 #include "tutti/testing_tools.h"
-#include "unit/ddp/hook_tools.h"
+#include "unit/ddp/tools.h"
 
 /* ---- orthonormal columns -------------------------------------------------------------------------- */
 
@@ -33,7 +33,7 @@ static tt_tensor *made_orthonormal(tt_tensor *t)
 
 TT_TEST(ddp_hooks, columns_become_orthonormal)
 {
-    tt_tensor *t = hook_numbers(TT_SHAPE(50, 4), tt_test_seed()), *before = tt_clone(t);
+    tt_tensor *t = tool_numbers(TT_SHAPE(50, 4), tt_test_seed()), *before = tt_clone(t);
     tt_tensor *coefficients;
 
     check_orthonormal(made_orthonormal(t), 1e-6);
@@ -157,8 +157,8 @@ static void set(one_bucket *o, tt_tensor *matrix, double vector)
 TT_TEST_THREADS(2, ddp_hooks, a_matrix_of_low_rank_survives_powersgd)
 {
     tt_powersgd *s = tt_powersgd_new(NULL, &at_once);
-    tt_tensor *left = hook_numbers(TT_SHAPE(40, 2), tt_test_seed());
-    tt_tensor *right = hook_numbers(TT_SHAPE(2, 30), tt_test_seed() + 1);
+    tt_tensor *left = tool_numbers(TT_SHAPE(40, 2), tt_test_seed());
+    tt_tensor *right = tool_numbers(TT_SHAPE(2, 30), tt_test_seed() + 1);
     tt_tensor *m = tt_matmul(left, right);
     tt_close_options close = { .rtol = 1e-4, .atol = 1e-4 };
     one_bucket o;
@@ -196,7 +196,7 @@ static void check_feedback(tt_ddp_hook_fn fn, bool feedback)
 {
     tt_powersgd_options opt = { .start_iter = 2, .no_error_feedback = !feedback };
     tt_powersgd *s = tt_powersgd_new(NULL, &opt);
-    tt_tensor *m = hook_numbers(TT_SHAPE(12, 13), tt_test_seed());
+    tt_tensor *m = tool_numbers(TT_SHAPE(12, 13), tt_test_seed());
     tt_tensor *sum = tt_zeros(TT_SHAPE(12, 13), TT_F32, TT_CPU);
     one_bucket o;
     double off;
@@ -231,9 +231,9 @@ static double off_after(int n, bool warm)
                                 .no_warm_start = !warm };
     tt_powersgd *s = tt_powersgd_new(NULL, &opt);
     tt_tensor *m =
-        tt_add(hook_numbers(TT_SHAPE(30, 30), tt_test_seed()),
-               tt_mul_scalar(tt_matmul(hook_numbers(TT_SHAPE(30, 1), tt_test_seed() + 1),
-                                       hook_numbers(TT_SHAPE(1, 30), tt_test_seed() + 2)),
+        tt_add(tool_numbers(TT_SHAPE(30, 30), tt_test_seed()),
+               tt_mul_scalar(tt_matmul(tool_numbers(TT_SHAPE(30, 1), tt_test_seed() + 1),
+                                       tool_numbers(TT_SHAPE(1, 30), tt_test_seed() + 2)),
                              2));
     one_bucket o;
     double off;
@@ -257,7 +257,7 @@ TT_TEST_THREADS(2, ddp_hooks, warm_start_gets_better_with_time)
 TT_TEST_THREADS(2, ddp_hooks, powersgd_recovers_from_nan)
 {
     tt_powersgd *s = tt_powersgd_new(NULL, &(tt_powersgd_options){ .start_iter = 2 });
-    tt_tensor *m = tt_matmul(hook_numbers(TT_SHAPE(20, 1), 1), hook_numbers(TT_SHAPE(1, 20), 2));
+    tt_tensor *m = tt_matmul(tool_numbers(TT_SHAPE(20, 1), 1), tool_numbers(TT_SHAPE(1, 20), 2));
     one_bucket o;
 
     fill_bucket(&o, 20, 20);
@@ -278,8 +278,8 @@ TT_TEST_THREADS(2, ddp_hooks, powersgd_recovers_from_nan)
 static double trained_loss(const char *name, tt_powersgd *s, const tt_ddp_options *opt)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *m = hook_mlp(seed);
-    tt_ddp *d = hook_wrap(m, opt);
+    tt_module *m = tool_mlp(seed);
+    tt_ddp *d = tool_wrap(m, opt);
     tt_optim *sgd = tt_sgd_for(m, &(tt_sgd_options){ .lr = 0.1 });
     double loss = 0;
 
@@ -341,7 +341,7 @@ static tt_powersgd *trained_state(one_bucket *o)
 
     fill_bucket(o, 20, 20);
     for (int i = 0; i < 4; i++) {
-        set(o, hook_numbers(TT_SHAPE(20, 20), (uint64_t)(i + 7 * tt_test_rank())), 0);
+        set(o, tool_numbers(TT_SHAPE(20, 20), (uint64_t)(i + 7 * tt_test_rank())), 0);
         run(tt_ddp_powersgd_hook, s, o);
     }
     return s;
@@ -351,7 +351,7 @@ static void check_goes_on(tt_powersgd *a, tt_powersgd *b, one_bucket *o)
 {
     for (int i = 0; i < 3; i++)
         TT_SCOPE {
-            tt_tensor *m = hook_numbers(TT_SHAPE(20, 20), (uint64_t)(50 + i + tt_test_rank()));
+            tt_tensor *m = tool_numbers(TT_SHAPE(20, 20), (uint64_t)(50 + i + tt_test_rank()));
             tt_tensor *first;
 
             set(o, m, 0);

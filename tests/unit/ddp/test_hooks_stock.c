@@ -7,7 +7,7 @@
 #include "tutti/ddp_hooks.h"
 #include "tutti/ops.h"
 #include "tutti/testing_tools.h"
-#include "unit/ddp/hook_tools.h"
+#include "unit/ddp/tools.h"
 
 /* ---- the same as without, or as one process ------------------------------------------------------ */
 
@@ -15,8 +15,8 @@
 static void compare_with_none(const char *name, bool exact, const tt_ddp_options *opt)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *plain = hook_mlp(seed), *m = hook_mlp(seed);
-    tt_ddp *a = hook_wrap(plain, opt), *b = hook_wrap(m, opt);
+    tt_module *plain = tool_mlp(seed), *m = tool_mlp(seed);
+    tt_ddp *a = tool_wrap(plain, opt), *b = tool_wrap(m, opt);
 
     TT_REQUIRE_OK(tt_ddp_register_named(b, name, NULL));
     TT_CHECK_STR(tt_ddp_hook_name(b), name);
@@ -55,8 +55,8 @@ TT_TEST_THREADS(2, ddp_hooks, powersgd_is_the_mean_until_it_starts)
 static void follow_one(const char *name)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *alone = hook_mlp(seed), *m = hook_mlp(seed);
-    tt_ddp *d = hook_wrap(m, &small_buckets);
+    tt_module *alone = tool_mlp(seed), *m = tool_mlp(seed);
+    tt_ddp *d = tool_wrap(m, &small_buckets);
     tt_optim *a = tt_sgd_for(alone, &(tt_sgd_options){ .lr = 0.1, .momentum = 0.9 });
     tt_optim *b = tt_sgd_for(m, &(tt_sgd_options){ .lr = 0.1, .momentum = 0.9 });
 
@@ -124,8 +124,8 @@ static void check_same_bits(const tt_module *m)
 static void check_near(const char *name, double least, double most)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *plain = hook_mlp(seed), *m = hook_mlp(seed);
-    tt_ddp *a = hook_wrap(plain, &small_buckets), *b = hook_wrap(m, &small_buckets);
+    tt_module *plain = tool_mlp(seed), *m = tool_mlp(seed);
+    tt_ddp *a = tool_wrap(plain, &small_buckets), *b = tool_wrap(m, &small_buckets);
     double worst = 0;
 
     TT_REQUIRE_OK(tt_ddp_register_named(b, name, NULL));
@@ -167,8 +167,8 @@ TT_TEST_THREADS(2, ddp_hooks, wrappers_inside_of_wrappers)
 TT_TEST_THREADS(2, ddp_hooks, noop_leaves_everybody_his_own)
 {
     uint64_t seed = tt_test_seed();
-    tt_module *own = hook_mlp(seed), *m = hook_mlp(seed);
-    tt_ddp *a = hook_wrap(own, NULL), *b = hook_wrap(m, NULL);
+    tt_module *own = tool_mlp(seed), *m = tool_mlp(seed);
+    tt_ddp *a = tool_wrap(own, NULL), *b = tool_wrap(m, NULL);
 
     TT_REQUIRE_OK(tt_ddp_register_named(b, "noop_hook", NULL));
     for (int i = 0; i < 3; i++) {

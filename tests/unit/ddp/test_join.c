@@ -13,16 +13,7 @@
 #include "tutti/random.h"
 #include "tutti/sparse.h"
 #include "tutti/testing_tools.h"
-
-static tt_tensor *numbers(tt_shape shape, uint64_t seed)
-{
-    tt_generator *gen = tt_generator_new(seed);
-    tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, TT_CPU), 0, 1, gen);
-
-    tt_generator_free(gen);
-    TT_REQUIRE_NOT_NULL(t);
-    return t;
-}
+#include "unit/ddp/tools.h"
 
 static tt_join *join_all(const tt_joinable *list, int n, const tt_join_options *opt)
 {
@@ -253,7 +244,7 @@ static void ddp_step(tt_ddp *d, tt_optim *opt, int i)
 {
     TT_SCOPE {
         uint64_t seed = tt_test_seed() + (uint64_t)(16 * i + tt_test_rank());
-        tt_tensor *y = tt_ddp_forward(d, numbers(TT_SHAPE(3, 4), seed));
+        tt_tensor *y = tt_ddp_forward(d, tool_numbers(TT_SHAPE(3, 4), seed));
 
         if (y == NULL)
             TT_FAIL_TEST("%s", tt_last_error());

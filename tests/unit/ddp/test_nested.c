@@ -4,25 +4,11 @@
 #include "tutti/layers.h"
 #include "tutti/ops.h"
 #include "tutti/testing_tools.h"
+#include "unit/ddp/tools.h"
 
 static tt_tensor *ranked(tt_shape shape)
 {
-    tt_generator *gen = tt_generator_new(tt_test_seed() + (uint64_t)tt_test_rank());
-    tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, TT_CPU), 0, 1, gen);
-
-    tt_generator_free(gen);
-    TT_REQUIRE_NOT_NULL(t);
-    return t;
-}
-
-static tt_ddp *wrap(tt_module *m, const tt_ddp_options *opt)
-{
-    tt_ddp *d = tt_ddp_new(m, tt_test_pg(), opt);
-
-    if (d == NULL)
-        TT_FAIL_TEST("%s", tt_last_error());
-    TT_REQUIRE_NOT_NULL(d);
-    return d;
+    return tool_numbers(shape, tt_test_seed() + (uint64_t)tt_test_rank());
 }
 
 static void step(tt_module *m, tt_tensor *x)
@@ -93,7 +79,8 @@ static void train_as_alone(tt_module *m, bool (*reduced)(const char *name))
 TT_TEST_THREADS(3, ddp_nested, several_in_one_graph)
 {
     tt_module *first = tt_linear_new(6, 6, NULL), *last = tt_linear_new(6, 6, NULL);
-    tt_ddp *a = wrap(first, NULL), *b = wrap(last, &(tt_ddp_options){ .bucket_cap_mb = 1e-5 });
+    tt_ddp *a = tool_wrap(first, NULL),
+           *b = tool_wrap(last, &(tt_ddp_options){ .bucket_cap_mb = 1e-5 });
     tt_module *net = tt_sequential_new();
 
     TT_REQUIRE_OK(tt_module_add_child(net, "0", tt_ddp_as_module(a)));
@@ -117,11 +104,11 @@ TT_TEST_THREADS(3, ddp_nested, several_in_one_graph)
 TT_TEST_THREADS(3, ddp_nested, the_outer_one_reduces_for_the_inner_one)
 {
     tt_module *inside = tt_linear_new(6, 6, NULL), *net = tt_sequential_new();
-    tt_ddp *inner = wrap(inside, &(tt_ddp_options){ .find_unused = true }), *outer;
+    tt_ddp *inner = tool_wrap(inside, &(tt_ddp_options){ .find_unused = true }), *outer;
 
     TT_REQUIRE_OK(tt_module_give_child(net, "0", tt_linear_new(6, 6, NULL)));
     TT_REQUIRE_OK(tt_module_add_child(net, "1", tt_ddp_as_module(inner)));
-    outer = wrap(net, NULL);
+    outer = tool_wrap(net, NULL);
     train_as_alone(tt_ddp_as_module(outer), all);
     TT_DDP_NO_SYNC(outer)
     {
@@ -143,9 +130,9 @@ TT_TEST_THREADS(2, ddp_nested, shares_all_parameters_or_none)
 {
     const char *const ignored[] = { "module.bias" };
     tt_module *m = tt_linear_new(6, 6, NULL);
-    tt_ddp *inner = wrap(m, NULL);
+    tt_ddp *inner = tool_wrap(m, NULL);
     tt_ddp *outer =
-        wrap(tt_ddp_as_module(inner), &(tt_ddp_options){ .ignored = ignored, .n_ignored = 1 });
+        tool_wrap(tt_ddp_as_module(inner), &(tt_ddp_options){ .ignored = ignored, .n_ignored = 1 });
 
     TT_CHECK_NULL(tt_ddp_forward(outer, ranked(TT_SHAPE(3, 6))));
     TT_CHECK_CONTAINS(tt_last_error(), "1 of the 2 parameters");
@@ -189,7 +176,7 @@ static void checkpointed(const tt_ddp_options *opt, bool reentrant)
     TT_REQUIRE_OK(tt_module_give_child(m, "first", tt_linear_new(6, 6, NULL)));
     TT_REQUIRE_OK(tt_module_give_child(m, "inner", tt_linear_new(6, 6, NULL)));
     TT_REQUIRE_OK(tt_module_give_child(m, "last", tt_linear_new(6, 6, NULL)));
-    d = wrap(m, opt);
+    d = tool_wrap(m, opt);
     train_as_alone(tt_ddp_as_module(d), all);
     tt_ddp_free(d);
     tt_module_free(m);

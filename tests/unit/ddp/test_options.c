@@ -11,25 +11,11 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/testing_tools.h"
+#include "unit/ddp/tools.h"
 
 static tt_tensor *numbers(tt_shape shape, uint64_t salt)
 {
-    tt_generator *gen = tt_generator_new(tt_test_seed() + salt);
-    tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, TT_CPU), 0, 1, gen);
-
-    tt_generator_free(gen);
-    TT_REQUIRE_NOT_NULL(t);
-    return t;
-}
-
-static tt_ddp *wrap(tt_module *m, const tt_ddp_options *opt)
-{
-    tt_ddp *d = tt_ddp_new(m, tt_test_pg(), opt);
-
-    if (d == NULL)
-        TT_FAIL_TEST("%s", tt_last_error());
-    TT_REQUIRE_NOT_NULL(d);
-    return d;
+    return tool_numbers(shape, tt_test_seed() + salt);
 }
 
 static void check_same(tt_tensor *t)
@@ -90,8 +76,8 @@ static void learns(tt_ddp_precision p, bool copies)
 
     TT_REQUIRE_NOT_NULL(m);
     full = tt_module_copy(m);
-    d = wrap(m, &(tt_ddp_options){ .precision = p, .copy_gradients = copies });
-    f = wrap(full, NULL);
+    d = tool_wrap(m, &(tt_ddp_options){ .precision = p, .copy_gradients = copies });
+    f = tool_wrap(full, NULL);
     TT_REQUIRE_OK(tt_ddp_sync_states(f, 0));
     a = train(d, 40);
     b = train(f, 40);
@@ -138,7 +124,7 @@ TT_TEST_THREADS(2, ddp_options, floating_inputs_are_converted)
     TT_REQUIRE_OK(
         tt_value_map_give(in, "index", tt_value_tensor_new(tt_zeros(TT_SHAPE(2), TT_I64, TT_CPU))));
     TT_REQUIRE_OK(tt_value_map_give(in, "words", tt_value_text_new("kept")));
-    d = wrap(m, &(tt_ddp_options){ .precision = { .params = TT_BF16 } });
+    d = tool_wrap(m, &(tt_ddp_options){ .precision = { .params = TT_BF16 } });
     out = tt_ddp_call(d, in);
     TT_REQUIRE_NOT_NULL(out);
     TT_CHECK_EQ(tt_tensor_dtype(tt_value_as_tensor(out)), TT_BF16);
@@ -167,7 +153,7 @@ static tt_status broken_hook(void *ctx, tt_ddp *d, const tt_state_dict *buffers,
 TT_TEST_THREADS(2, ddp_options, failures_of_buffer_hooks_come_through)
 {
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, NULL), tt_batch_norm1d_new(4, NULL));
-    tt_ddp *d = wrap(m, NULL);
+    tt_ddp *d = tool_wrap(m, NULL);
     tt_tensor *x = numbers(TT_SHAPE(4, 4), 0), *y;
     bool late = false;
 
@@ -220,7 +206,7 @@ static const tt_ddp_options skips = { .find_unused = true,
 TT_TEST_THREADS(3, ddp_options, buckets_are_skipped_only_if_nobody_uses_them)
 {
     tt_module *m = either_new();
-    tt_ddp *d = wrap(m, &skips);
+    tt_ddp *d = tool_wrap(m, &skips);
     tt_tensor *b = tt_module_param(m, "b.weight");
 
     TT_CHECK_EQ(tt_ddp_n_buckets(d), 2);
@@ -254,7 +240,7 @@ TT_TEST_THREADS(3, ddp_options, buckets_are_skipped_only_if_nobody_uses_them)
 TT_TEST_THREADS(3, ddp_options, skipping_works_with_uneven_inputs)
 {
     tt_module *m = either_new();
-    tt_ddp *d = wrap(m, &skips);
+    tt_ddp *d = tool_wrap(m, &skips);
     tt_joinable list[] = { tt_ddp_joinable(d) };
     tt_join *j = tt_join_new(list, 1, NULL);
     int n = 2 + tt_test_rank();
@@ -295,7 +281,7 @@ TT_TEST_THREADS(3, ddp_options, hooks_of_buffers_work_with_uneven_inputs)
 {
     for (int k = 0; k < 2; k++) {
         tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, NULL), tt_batch_norm1d_new(4, NULL));
-        tt_ddp *d = wrap(m, NULL);
+        tt_ddp *d = tool_wrap(m, NULL);
         tt_joinable list[] = { tt_ddp_joinable(d) };
         int n_calls = 0;
         tt_join *j;
@@ -331,7 +317,7 @@ TT_TEST_THREADS(2, ddp_options, mistakes_are_refused)
         m, tt_test_pg(),
         &(tt_ddp_options){ .precision = { .reduce = tt_test_rank() == 1 ? TT_F16 : TT_F32 } }));
     TT_CHECK_CONTAINS(tt_last_error(), "reduce float16\" on rank 1");
-    d = wrap(m, NULL);
+    d = tool_wrap(m, NULL);
     TT_CHECK_ERR(tt_ddp_set_group(d, NULL), TT_ERR_INVALID);
     TT_CHECK_EQ(logged(d, "has_error"), 1);
     TT_CHECK_ERR(tt_ddp_set_group(NULL, tt_test_pg()), TT_ERR_INVALID);
@@ -349,7 +335,7 @@ TT_TEST_THREADS(2, ddp_options, a_new_group_is_asked_for_its_parameters)
 {
     tt_module *m = TT_SEQUENTIAL(tt_linear_new(4, 4, NULL), tt_relu_new());
     tt_module *other = tt_linear_new(4, 3, NULL);
-    tt_ddp *d = wrap(m, NULL);
+    tt_ddp *d = tool_wrap(m, NULL);
 
     if (tt_test_rank() == 1)
         TT_REQUIRE_OK(tt_module_set_child(m, "0", other));

@@ -7,6 +7,7 @@
 #include "tutti/ops.h"
 #include "tutti/optim.h"
 #include "tutti/testing_tools.h"
+#include "unit/ddp/tools.h"
 
 enum { ROWS = 20, WIDTH = 4 };
 
@@ -33,16 +34,6 @@ static tt_module *lookup_new(bool sparse)
         tt_embedding_new(ROWS, WIDTH, &(tt_embedding_options){ .sparse_grad = sparse })));
     TT_REQUIRE_OK(tt_module_give_child(m, "lin", tt_linear_new(WIDTH, 3, NULL)));
     return m;
-}
-
-static tt_ddp *wrap(tt_module *m, const tt_ddp_options *opt)
-{
-    tt_ddp *d = tt_ddp_new(m, tt_test_pg(), opt);
-
-    if (d == NULL)
-        TT_FAIL_TEST("%s", tt_last_error());
-    TT_REQUIRE_NOT_NULL(d);
-    return d;
 }
 
 static void step(tt_ddp *d, tt_tensor *x)
@@ -76,7 +67,7 @@ static tt_tensor *rows_of_rank(void)
 static void as_dense(const tt_ddp_options *opt)
 {
     tt_module *s = lookup_new(true), *m = lookup_new(false);
-    tt_ddp *a = wrap(s, opt), *b = wrap(m, opt);
+    tt_ddp *a = tool_wrap(s, opt), *b = tool_wrap(m, opt);
     tt_state_dict *sd = tt_module_state_dict(s);
 
     TT_REQUIRE_OK(tt_module_load_state_dict(m, sd, NULL, NULL));
@@ -122,7 +113,7 @@ TT_TEST_RANKS(2, ddp_sparse, between_processes)
 TT_TEST_THREADS(3, ddp_sparse, some_ranks_do_not_look_up)
 {
     tt_module *m = lookup_new(true);
-    tt_ddp *d = wrap(m, &(tt_ddp_options){ .find_unused = true });
+    tt_ddp *d = tool_wrap(m, &(tt_ddp_options){ .find_unused = true });
     tt_tensor *none = tt_full(TT_SHAPE(2), -1, TT_I64, TT_CPU), *kept, *dense;
 
     step(d, none);
@@ -147,7 +138,7 @@ TT_TEST_THREADS(2, ddp_sparse, an_optimizer_for_sparse_gradients_follows)
 {
     tt_module *m = lookup_new(true);
     tt_tensor *w = tt_module_param(m, "table.weight"), *before, *first;
-    tt_ddp *d = wrap(m, NULL);
+    tt_ddp *d = tool_wrap(m, NULL);
     tt_optim *opt = tt_sparse_adam_new(&w, 1, NULL);
 
     TT_REQUIRE_NOT_NULL(opt);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of hooks share: a small model, its steps, and comparing. */
-#include "unit/ddp/hook_tools.h"
+/* What the tests of tt_ddp and its hooks share: a small model, its steps, and comparing. */
+#include "unit/ddp/tools.h"
 
 #include "tutti/functional.h"
 #include "tutti/layers.h"
@@ -8,7 +8,7 @@
 #include "tutti/ops.h"
 #include "tutti/testing_tools.h"
 
-tt_module *hook_mlp(uint64_t seed)
+tt_module *tool_mlp(uint64_t seed)
 {
     tt_module *m = TT_MLP(TT_ACT_RELU, 6, 40, 40, 3);
     tt_generator *gen = tt_generator_new(seed);
@@ -23,7 +23,7 @@ tt_module *hook_mlp(uint64_t seed)
     return m;
 }
 
-tt_tensor *hook_numbers(tt_shape shape, uint64_t seed)
+tt_tensor *tool_numbers(tt_shape shape, uint64_t seed)
 {
     tt_generator *gen = tt_generator_new(seed);
     tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, TT_CPU), 0, 1, gen);
@@ -33,7 +33,7 @@ tt_tensor *hook_numbers(tt_shape shape, uint64_t seed)
     return t;
 }
 
-tt_ddp *hook_wrap(tt_module *m, const tt_ddp_options *opt)
+tt_ddp *tool_wrap(tt_module *m, const tt_ddp_options *opt)
 {
     tt_ddp *d = tt_ddp_new(m, tt_test_pg(), opt);
 
@@ -58,8 +58,8 @@ static void step(tt_module *m, tt_ddp *d, uint64_t seed)
 
     drop_grads(m);
     TT_SCOPE {
-        tt_tensor *x = hook_numbers(TT_SHAPE(4 * n, 6), seed);
-        tt_tensor *y = hook_numbers(TT_SHAPE(4 * n, 3), seed + 1000);
+        tt_tensor *x = tool_numbers(TT_SHAPE(4 * n, 6), seed);
+        tt_tensor *y = tool_numbers(TT_SHAPE(4 * n, 3), seed + 1000);
         tt_tensor *out;
 
         if (d != NULL) {
@@ -91,8 +91,8 @@ double hook_loss(tt_module *m, uint64_t seed)
     TT_SCOPE
         TT_NO_GRAD
         {
-            tt_tensor *x = hook_numbers(TT_SHAPE(4 * n, 6), seed);
-            tt_tensor *y = hook_numbers(TT_SHAPE(4 * n, 3), seed + 1000);
+            tt_tensor *x = tool_numbers(TT_SHAPE(4 * n, 6), seed);
+            tt_tensor *y = tool_numbers(TT_SHAPE(4 * n, 3), seed + 1000);
 
             loss = tt_item(tt_mse_loss(tt_module_forward(m, x), y));
         }

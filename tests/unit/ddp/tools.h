@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of hooks share. */
-#ifndef TESTS_UNIT_DDP_HOOK_TOOLS_H
-#define TESTS_UNIT_DDP_HOOK_TOOLS_H
+/* What the tests of tt_ddp and its hooks share. */
+#ifndef TESTS_UNIT_DDP_TOOLS_H
+#define TESTS_UNIT_DDP_TOOLS_H
 
 #include "tutti/ddp_hooks.h"
 #include "tutti/testing.h"
 
 /* 6 to 40 to 40 to 3, relu. */
-tt_module *hook_mlp(uint64_t seed);
+tt_module *tool_mlp(uint64_t seed);
 /* Of the scope; normal. */
-tt_tensor *hook_numbers(tt_shape shape, uint64_t seed);
+tt_tensor *tool_numbers(tt_shape shape, uint64_t seed);
 /* On the group of the test; ends it when it cannot be made. */
-tt_ddp *hook_wrap(tt_module *m, const tt_ddp_options *opt);
+tt_ddp *tool_wrap(tt_module *m, const tt_ddp_options *opt);
 /* Gradients are dropped; forward and backward of the squared error on this rank's four samples. */
 void hook_step(tt_ddp *d, uint64_t seed);
 /* The same on everybody's samples, in one process. */
