@@ -233,6 +233,7 @@ static bool check_report(const trial *t, const report *r, int64_t died)
     ok &= TT_CHECK_LT((r->at - died) / 1000000, 1000);
     ok &= TT_CHECK_EQ(r->end, TT_OK);
     ok &= TT_CHECK(r->resumed_at >= at && r->resumed_at <= at + 2 * EVERY);
+    ok &= TT_CHECK_EQ(r->resumed_at % EVERY, 0); /* that of a checkpoint, not of the failure */
     ok &= TT_CHECK(r->accuracy >= 0.9);
     if (!ok)
         TT_FAIL_TEST("survivor %d: %s; step %lld; then %s; accuracy %.2f", r->rank, r->words,
