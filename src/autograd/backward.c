@@ -40,10 +40,11 @@ static tt_status run(tti_walk *w, tt_tensor *const *given)
     tt_tensor *small[4];
     tt_tensor **grads = small;
     tt_scope scope = tt_scope_open();
-    tti_autocast_modes modes = { 0 };
+    bool autocasting = tti_autocasting; /* forward only: backward takes the types that it saved */
+    tti_autocast_modes modes;
     tt_status st = TT_OK;
 
-    if (tt_unlikely(tti_autocasting)) {
+    if (tt_unlikely(autocasting)) {
         modes = tti_autocast_get();
         tti_autocast_set(&(tti_autocast_modes){ 0 });
     }
@@ -60,7 +61,7 @@ static tt_status run(tti_walk *w, tt_tensor *const *given)
     if (grads != small)
         tti_mfree(grads);
     tt_scope_close(&scope);
-    if (tt_unlikely(modes.on[TT_DEVICE_CPU] || modes.on[TT_DEVICE_CL] || modes.on[TT_DEVICE_CUDA]))
+    if (tt_unlikely(autocasting))
         tti_autocast_set(&modes);
     return st;
 }

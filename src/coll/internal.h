@@ -114,6 +114,7 @@ tt_status tti_check_self(tti_team *team, const tti_doing *doing);
 /* The same, and if `rank` is dead, left, aborted or failed: records that and returns PEER (INVALID when ranks called
  * different things). Looks at words in memory and at what tti_look_for_dead found. */
 tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing);
+/* PEER if any rank aborted, waited for or not. */
 tt_status tti_check_aborts(tti_team *team, const tti_doing *doing);
 /* Says to the peers how this rank stands, once and for all, and wakes them. */
 void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason);

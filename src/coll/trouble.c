@@ -80,7 +80,7 @@ tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing)
     return TT_OK;
 }
 
-/* Also of a rank that is not waited for: the one that is may itself wait for it. */
+/* The rank that is waited for may itself wait for the one that aborted. */
 tt_status tti_check_aborts(tti_team *team, const tti_doing *doing)
 {
     for (int r = 0; r < team->size; r++)
