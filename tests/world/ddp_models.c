@@ -204,3 +204,16 @@ void ddp_update(tt_module *m)
         }
     tt_state_dict_free(ps);
 }
+
+tt_optim *ddp_sgd(const tt_ddp *d)
+{
+    tt_tensor *params[8];
+    tt_optim *o;
+
+    TT_REQUIRE_LE(tt_ddp_n_params(d), 8);
+    for (int i = 0; i < tt_ddp_n_params(d); i++)
+        params[i] = tt_ddp_param(d, i);
+    o = tt_sgd_new(params, tt_ddp_n_params(d), &(tt_sgd_options){ .lr = 0.03 });
+    TT_REQUIRE_NOT_NULL(o);
+    return o;
+}

@@ -6,6 +6,7 @@
 #include "tutti/ddp.h"
 #include "tutti/functional.h"
 #include "tutti/layers.h"
+#include "tutti/optim.h"
 #include "world/distributed.h"
 
 /* fc1 (2, 10, no bias), relu, fc2 (10, 50, frozen bias), relu, fc3 (50, 4, no bias), softmax; and a frozen
@@ -35,5 +36,8 @@ void ddp_check_grads(const tt_module *a, const tt_module *b);
 void ddp_check_same(tt_pg *pg, tt_tensor *t);
 /* p += grad for all, then gradients are zero. */
 void ddp_update(tt_module *m);
+
+/* Of its parameters, 8 at most, with a rate of 0.03. */
+tt_optim *ddp_sgd(const tt_ddp *d);
 
 #endif

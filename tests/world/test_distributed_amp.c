@@ -20,19 +20,6 @@ static void check_gradients(const tt_ddp *d, bool there)
     }
 }
 
-static tt_optim *sgd_for(const tt_ddp *d)
-{
-    tt_tensor *params[8];
-    tt_optim *o;
-
-    TT_REQUIRE_LE(tt_ddp_n_params(d), 8);
-    for (int i = 0; i < tt_ddp_n_params(d); i++)
-        params[i] = tt_ddp_param(d, i);
-    o = tt_sgd_new(params, tt_ddp_n_params(d), &(tt_sgd_options){ .lr = 0.03 });
-    TT_REQUIRE_NOT_NULL(o);
-    return o;
-}
-
 static void amp_step(tt_ddp *d, tt_grad_scaler *scaler, tt_optim *opt, tt_tensor *x, tt_tensor *y)
 {
     tt_tensor *out = NULL, *loss = NULL;
@@ -54,7 +41,7 @@ static void amp_step(tt_ddp *d, tt_grad_scaler *scaler, tt_optim *opt, tt_tensor
 static void train(const dist_group *g, tt_module *m, bool views)
 {
     tt_ddp *d = ddp_new(m, g->pg, &(tt_ddp_options){ .copy_gradients = !views });
-    tt_optim *opt = sgd_for(d);
+    tt_optim *opt = ddp_sgd(d);
     tt_grad_scaler *scaler = tt_grad_scaler_new(NULL);
     tt_generator *gen = tt_generator_new(1337);
     tt_tensor *x = ddp_random(TT_SHAPE(2 * g->n, 2), 1), *y = ddp_random(TT_SHAPE(2 * g->n, 4), 2);

@@ -204,19 +204,6 @@ static tt_averager *averager_for(const dist_group *g, const parity *p)
     return a;
 }
 
-static tt_optim *sgd_for(const tt_ddp *d)
-{
-    tt_tensor *params[8];
-    tt_optim *o;
-
-    TT_REQUIRE_LE(tt_ddp_n_params(d), 8);
-    for (int i = 0; i < tt_ddp_n_params(d); i++)
-        params[i] = tt_ddp_param(d, i);
-    o = tt_sgd_new(params, tt_ddp_n_params(d), &(tt_sgd_options){ .lr = 0.03 });
-    TT_REQUIRE_NOT_NULL(o);
-    return o;
-}
-
 static void loss_step(tt_ddp *d, tt_tensor *x, tt_tensor *y)
 {
     TT_REQUIRE_OK(tt_backward(tt_mse_loss(tt_ddp_forward(d, x), y)));
@@ -228,9 +215,9 @@ static void compare_steps(const dist_group *g, const void *arg)
     tt_ddp_options o = { .copy_gradients = !p->views };
     tt_module *m = ddp_net_new(), *n = ddp_module(tt_module_copy(m));
     tt_ddp *a = ddp_new(m, g->pg, &o), *b = ddp_new(n, g->pg, &o);
-    tt_optim *sgd = sgd_for(a);
+    tt_optim *sgd = ddp_sgd(a);
     tt_averager *averager = averager_for(g, p);
-    tt_post_local_sgd *opt = tt_post_local_sgd_new(sgd_for(b), averager_for(g, p));
+    tt_post_local_sgd *opt = tt_post_local_sgd_new(ddp_sgd(b), averager_for(g, p));
 
     TT_REQUIRE_NOT_NULL(opt);
     ddp_check_params(m, n, true);
@@ -302,7 +289,7 @@ static tt_state_dict *send_state(const dist_group *g, const tt_state_dict *sd)
 
 static tt_post_local_sgd *local_sgd(const tt_ddp *d)
 {
-    tt_post_local_sgd *p = tt_post_local_sgd_new(sgd_for(d), tt_periodic_averager_new(NULL, 4, 10));
+    tt_post_local_sgd *p = tt_post_local_sgd_new(ddp_sgd(d), tt_periodic_averager_new(NULL, 4, 10));
 
     TT_REQUIRE_NOT_NULL(p);
     return p;
