@@ -7,11 +7,13 @@
 
 const tti_driver *const tti_drivers[] = {
     &tti_driver_cpu,
+    &tti_driver_cl,
     NULL,
 };
 
 const tti_kernels *const tti_kernel_rows[] = {
     [TT_DEVICE_CPU] = &tti_kernels_cpu,
+    [TT_DEVICE_CL] = &tti_kernels_accel,
 };
 const int tti_n_kernel_rows = (int)(sizeof tti_kernel_rows / sizeof tti_kernel_rows[0]);
 

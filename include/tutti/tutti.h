@@ -39,6 +39,7 @@
 #include "tutti/schedule.h"
 #include "tutti/sparse.h"
 #include "tutti/store.h"
+#include "tutti/stream.h"
 #include "tutti/syncbn.h"
 #include "tutti/tensor.h"
 #include "tutti/value.h"

@@ -28,6 +28,7 @@ typedef struct tti_kernels {
 } tti_kernels;
 
 extern const tti_kernels tti_kernels_cpu;
+extern const tti_kernels tti_kernels_accel;
 extern const tti_kernels *const tti_kernel_rows[]; /* by tt_device_kind; src/registry.c */
 extern const int tti_n_kernel_rows;
 

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The dialect of kernels: what OpenCL C 1.2 and CUDA C both have, through these macros.
+ *
+ * A kernel:
+ *
+ *     KERNEL void scale(MEM(T, y), MEM(const T, x), float s, u64 n)
+ *     {
+ *         OPEN(T, y);
+ *         OPEN(const T, x);
+ *         FOR_EACH(i, n)
+ *             y[i] = x[i] * s;
+ *     }
+ *
+ * Rules: helper functions are FN and name the address space of every pointer (GLOBAL or LPTR); SHARED arrays
+ * have fixed sizes and stand at the outermost level of a kernel; arguments are fixed-width integers, float,
+ * double or structs of those; float16 and bfloat16 are stored as u16 and read with LDH/LDB; no vector
+ * literals; no names that are keywords in OpenCL C or C++; no templates: one text is built once per type, with -DT=.
+ * Devices that are CPUs run groups of one work-item (WG is 1) and get contiguous chunks. */
+#ifdef __OPENCL_VERSION__
+#pragma OPENCL FP_CONTRACT OFF
+#ifdef HAS_FP64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+
+typedef uchar u8;
+typedef char i8;
+typedef ushort u16;
+typedef short i16;
+typedef uint u32;
+typedef int i32;
+typedef ulong u64;
+typedef long i64;
+typedef float f32;
+#ifdef HAS_FP64
+typedef double f64;
+#endif
+
+#define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
+#define FN static inline
+#define GLOBAL __global
+#define CONSTANT __constant
+#define LPTR __local
+#define SHARED __local
+#define RESTRICT restrict
+#define GID get_global_id(0)
+#define LID get_local_id(0)
+#define GRP get_group_id(0)
+#define NGRP get_num_groups(0)
+#define GSZ get_global_size(0)
+#define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#define MULHI(a, b) mul_hi((u32)(a), (u32)(b))
+#define F2U(x) as_uint(x)
+#define U2F(x) as_float(x)
+#define D2U(x) as_ulong(x)
+#define U2D(x) as_double(x)
+#define LDH(p, i) vload_half((i), (const __global half *)(p))
+#define STH(p, i, x) vstore_half_rte((x), (i), (__global half *)(p))
+
+/* A memory argument: a buffer and where in it. */
+#define MEM(T, name) __global T *name##_base, u64 name##_at
+#define OPEN(T, name) __global T *name = (__global T *)((__global const char *)name##_base + name##_at)
+#define IS_NULL(name) (name##_base == 0)
+
+#define CAS_U32(p, old, new) atomic_cmpxchg((volatile __global u32 *)(p), (u32)(old), (u32)(new))
+#define CAS_U64(p, old, new) atom_cmpxchg((volatile __global u64 *)(p), (u64)(old), (u64)(new))
+#endif /* the CUDA half of this file comes with that kind of device */
+
+/* FOR_EACH(i, n): every i in [0, n) once over all work-items. On a CPU each item has one contiguous chunk,
+ * which compilers turn into vector code; elsewhere neighbours take neighbouring elements. */
+#ifdef CPU_DEVICE
+#define FOR_EACH(i, n)                                                                \
+    for (u64 i##_n = (n), i##_step = (i##_n + GSZ - 1) / GSZ, i##_lo = GID * i##_step, \
+             i##_hi = i##_lo + i##_step < i##_n ? i##_lo + i##_step : i##_n, i = i##_lo; \
+         i < i##_hi; i++)
+#else
+#define FOR_EACH(i, n) for (u64 i = GID, i##_n = (n), i##_step = GSZ; i < i##_n; i += i##_step)
+#endif
+
+/* FOR_ROWS(r, n): every row by one group; inside, FOR_LANES(j, width) divides a row among the items of the group. */
+#ifdef CPU_DEVICE
+#define FOR_ROWS(r, n)                                                                  \
+    for (u64 r##_n = (n), r##_step = (r##_n + NGRP - 1) / NGRP, r##_lo = GRP * r##_step, \
+             r##_hi = r##_lo + r##_step < r##_n ? r##_lo + r##_step : r##_n, r = r##_lo; \
+         r < r##_hi; r++)
+#define FOR_LANES(j, width) for (u64 j = 0; j < (u64)(width); j++)
+#else
+#define FOR_ROWS(r, n) for (u64 r = GRP; r < (u64)(n); r += NGRP)
+#define FOR_LANES(j, width) for (u64 j = LID; j < (u64)(width); j += WG)
+#endif
+
+/* bfloat16: the upper half of a float32, rounded to nearest even. */
+FN f32 bf16_to_f32(u16 h)
+{
+    return U2F((u32)h << 16);
+}
+
+FN u16 f32_to_bf16(f32 x)
+{
+    u32 u = F2U(x);
+
+    if ((u & 0x7fffffffu) > 0x7f800000u)
+        return (u16)((u >> 16) | 0x40u);
+    return (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+
+#define LDB(p, i) bf16_to_f32((p)[i])
+#define STB(p, i, x) ((p)[i] = f32_to_bf16(x))
+
+/* The first trouble is kept: see device/launch.h. */
+FN void trouble_set(GLOBAL i64 *record, i64 op, i64 value, i64 size, i64 position)
+{
+    if (CAS_U32(record, 0, (u32)op) == 0) {
+        record[1] = value;
+        record[2] = size;
+        record[3] = position;
+    }
+}
+#define TROUBLE(record, op, value, size, position) \
+    trouble_set((record), (op), (i64)(value), (i64)(size), (i64)(position))
+
+/* Philox 4x32-10, as in base/philox.h. */
+typedef struct philox4 {
+    u32 w0, w1, w2, w3;
+} philox4;
+
+FN philox4 philox(u64 key, u64 counter_lo, u64 counter_hi)
+{
+    u32 c0 = (u32)counter_lo, c1 = (u32)(counter_lo >> 32);
+    u32 c2 = (u32)counter_hi, c3 = (u32)(counter_hi >> 32);
+    u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+    philox4 r;
+
+    for (int round = 0; round < 10; round++) {
+        u32 h0 = MULHI(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
+        u32 h1 = MULHI(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;
+
+        c0 = h1 ^ c1 ^ k0;
+        c2 = h0 ^ c3 ^ k1;
+        c1 = l1;
+        c3 = l0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    r.w0 = c0;
+    r.w1 = c1;
+    r.w2 = c2;
+    r.w3 = c3;
+    return r;
+}
