@@ -14,7 +14,9 @@
  * Rules: helper functions are FN and name the address space of every pointer (GLOBAL or LPTR); SHARED arrays
  * have fixed sizes and stand at the outermost level of a kernel; arguments are fixed-width integers, float,
  * double or structs of those; float16 and bfloat16 are stored as u16 and read with LDH/LDB; no vector
- * literals; no names that are keywords in OpenCL C or C++; no templates: one text is built once per type, with -DT=.
+ * literals; no names that are keywords in OpenCL C or C++; no templates: one text is built once per element
+ * type, with -DIS_F32 and the like, which give T (as stored), A (in which it is computed: float for 16-bit
+ * floats), LD(p, i) and ST(p, i, x) between them; for complex types T, R (its real type) and members re, im.
  * Devices that are CPUs run groups of one work-item (WG is 1) and get contiguous chunks. */
 #ifdef __OPENCL_VERSION__
 #pragma OPENCL FP_CONTRACT OFF
@@ -148,3 +150,64 @@ FN philox4 philox(u64 key, u64 counter_lo, u64 counter_hi)
     r.w3 = c3;
     return r;
 }
+
+/* ---- the element type a text is built for ------------------------------------------------------- */
+
+#if defined(IS_F32)
+#define T f32
+#define IS_REAL
+#elif defined(IS_F64)
+#define T f64
+#define IS_REAL
+#elif defined(IS_F16)
+#define T u16
+#define A f32
+#define LD(p, i) LDH(p, i)
+#define ST(p, i, x) STH(p, i, x)
+#define IS_REAL
+#elif defined(IS_BF16)
+#define T u16
+#define A f32
+#define LD(p, i) LDB(p, i)
+#define ST(p, i, x) STB(p, i, x)
+#define IS_REAL
+#elif defined(IS_I8)
+#define T i8
+#define IS_INT
+#elif defined(IS_U8)
+#define T u8
+#define IS_INT
+#elif defined(IS_I16)
+#define T i16
+#define IS_INT
+#elif defined(IS_I32)
+#define T i32
+#define IS_INT
+#elif defined(IS_I64)
+#define T i64
+#define IS_INT
+#elif defined(IS_BOOL)
+#define T u8
+#define A u8
+#define LD(p, i) ((p)[i])
+#define ST(p, i, x) ((p)[i] = (x) != 0)
+#elif defined(IS_C64) || defined(IS_C128)
+#if defined(IS_C64)
+#define R f32
+#else
+#define R f64
+#endif
+typedef struct complex_t {
+    R re, im;
+} complex_t;
+#define T complex_t
+#define A complex_t
+#define LD(p, i) ((p)[i])
+#define ST(p, i, x) ((p)[i] = (x))
+#define IS_COMPLEX
+#endif
+#if defined(T) && !defined(A)
+#define A T
+#define LD(p, i) ((p)[i])
+#define ST(p, i, x) ((p)[i] = (T)(x))
+#endif

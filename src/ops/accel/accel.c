@@ -13,24 +13,12 @@ const tti_kernels tti_kernels_accel = {
     .optim = &tti_accel_optim,
 };
 
-#define PLAIN "-DLD(p,i)=((A)(p)[i]) -DST(p,i,x)=((p)[i]=(T)(x)) "
-#define INTEGER(t) "-DT=" t " -DA=" t " " PLAIN "-DIS_INT "
-
 const char *tti_accel_type(tt_dtype dtype)
 {
     static const char *const options[TT_N_DTYPES] = {
-        [TT_F32] = "-DT=f32 -DA=f32 " PLAIN "-DIS_REAL -DIS_F32",
-        [TT_F64] = "-DT=f64 -DA=f64 " PLAIN "-DIS_REAL -DIS_F64",
-        [TT_F16] = "-DT=u16 -DA=f32 -DLD(p,i)=LDH(p,i) -DST(p,i,x)=STH(p,i,x) -DIS_REAL -DIS_F16",
-        [TT_BF16] = "-DT=u16 -DA=f32 -DLD(p,i)=LDB(p,i) -DST(p,i,x)=STB(p,i,x) -DIS_REAL -DIS_BF16",
-        [TT_I8] = INTEGER("i8") "-DIS_I8",
-        [TT_U8] = INTEGER("u8") "-DIS_U8",
-        [TT_I16] = INTEGER("i16") "-DIS_I16",
-        [TT_I32] = INTEGER("i32") "-DIS_I32",
-        [TT_I64] = INTEGER("i64") "-DIS_I64",
-        [TT_BOOL] = "-DT=u8 -DA=u8 -DLD(p,i)=((p)[i]) -DST(p,i,x)=((p)[i]=(x)!=0) -DIS_BOOL",
-        [TT_C64] = "-DT=c64 -DR=f32 -DIS_COMPLEX -DIS_C64",
-        [TT_C128] = "-DT=c128 -DR=f64 -DIS_COMPLEX -DIS_C128",
+        [TT_F32] = "-DIS_F32", [TT_F64] = "-DIS_F64", [TT_F16] = "-DIS_F16", [TT_BF16] = "-DIS_BF16",
+        [TT_I8] = "-DIS_I8",   [TT_U8] = "-DIS_U8",   [TT_I16] = "-DIS_I16", [TT_I32] = "-DIS_I32",
+        [TT_I64] = "-DIS_I64", [TT_BOOL] = "-DIS_BOOL", [TT_C64] = "-DIS_C64", [TT_C128] = "-DIS_C128",
     };
 
     return options[dtype];

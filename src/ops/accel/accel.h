@@ -15,8 +15,7 @@ extern const tti_nn_kernels tti_accel_nn;
 extern const tti_random_kernels tti_accel_random;
 extern const tti_optim_kernels tti_accel_optim;
 
-/* Build options that define the element type of a kernel text: T (memory), A (arithmetic: float for 16-bit
- * floats), LD(p, i) and ST(p, i, x) between them, and IS_<NAME> (IS_F32, ...). */
+/* The build option that says the element type of a kernel text, "-DIS_F32": see device/prelude.cl. */
 const char *tti_accel_type(tt_dtype dtype);
 
 /* UNSUPPORTED for float64 and complex128 on devices without float64. */
