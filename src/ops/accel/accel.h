@@ -15,6 +15,22 @@ extern const tti_nn_kernels tti_accel_nn;
 extern const tti_random_kernels tti_accel_random;
 extern const tti_optim_kernels tti_accel_optim;
 
+/* Rows of tti_accel_nn that have files of their own (conv.c, pool.c): ops/kernels_nn.h says what they do. */
+tt_status tti_accel_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
+                         const tti_conv *c);
+tt_status tti_accel_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
+                                    const tti_conv *c);
+tt_status tti_accel_conv_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
+                                     const tti_conv *c);
+tt_status tti_accel_max_pool(tt_tensor *y, tt_tensor *indices, const tt_tensor *x,
+                             const tti_pool *p);
+tt_status tti_accel_avg_pool(tt_tensor *y, const tt_tensor *x, const tti_pool *p);
+tt_status tti_accel_avg_pool_grad(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
+tt_status tti_accel_adaptive_pool(tt_tensor *y, tt_tensor *indices, const tt_tensor *x,
+                                  const tti_pool *p);
+tt_status tti_accel_adaptive_avg_pool_grad(tt_tensor *dx, const tt_tensor *dy, const tti_pool *p);
+tt_status tti_accel_max_pool_grad(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *indices);
+
 /* The build option that says the element type of a kernel text, "-DIS_F32": see device/prelude.cl. */
 const char *tti_accel_type(tt_dtype dtype);
 
