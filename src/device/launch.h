@@ -18,6 +18,7 @@
 
 #include <stdatomic.h>
 
+#include "base/status.h"
 #include "device/accel.h"
 
 #define TTI_MAX_PARTS 4
