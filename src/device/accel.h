@@ -42,8 +42,8 @@ struct tti_accel {
     void (*priorities)(int index, int *least_p, int *greatest_p);
     tt_status (*queue_query)(tti_queue *q, bool *done_p);
     tt_status (*queue_sync)(tti_queue *q); /* blocks, holding no lock */
-    /* The work of q so far. Release with mark_free, at any time. */
-    tti_mark *(*mark)(tti_queue *q);
+    /* The work of q so far; `timing`: with the time it was reached. Release with mark_free, at any time. */
+    tti_mark *(*mark)(tti_queue *q, bool timing);
     void (*mark_free)(tti_mark *m);
     tt_status (*mark_query)(tti_mark *m, bool *done_p);
     tt_status (*mark_sync)(tti_mark *m); /* blocks, holding no lock */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rows of the OpenCL driver. */
+#include "device/opencl/cl.h"
+
+static tt_status properties(int index, tt_device_properties *p)
+{
+    *p = tti_cl_all.devices[index].properties;
+    return TT_OK;
+}
+
+static tt_status native(int index, tt_device_native *n)
+{
+    *n = (tt_device_native){ .context = tti_cl_all.context, .device = tti_cl_all.devices[index].id };
+    return TT_OK;
+}
+
+static void *trouble(int index)
+{
+    return tti_cl_all.devices[index].trouble->base;
+}
+
+static const tti_accel accel_cl = {
+    .properties = properties,
+    .native = native,
+    .segment_new = tti_cl_segment_new,
+    .segment_free = tti_cl_segment_free,
+    .memory_info = tti_cl_memory_info,
+    .host_new = tti_cl_host_new,
+    .host_free = tti_cl_host_free,
+    .queue_new = tti_cl_queue_new,
+    .queue_wrap = tti_cl_queue_wrap,
+    .queue_free = tti_cl_queue_free,
+    .queue_native = tti_cl_queue_native,
+    .priorities = tti_cl_priorities,
+    .queue_query = tti_cl_queue_query,
+    .queue_sync = tti_cl_queue_sync,
+    .mark = tti_cl_mark,
+    .mark_free = tti_cl_mark_free,
+    .mark_query = tti_cl_mark_query,
+    .mark_sync = tti_cl_mark_sync,
+    .mark_elapsed = tti_cl_mark_elapsed,
+    .wait = tti_cl_queue_wait,
+    .sleep = tti_cl_sleep,
+    .call = tti_cl_call,
+    .copy = tti_cl_copy,
+    .copy_in = tti_cl_copy_in,
+    .copy_out = tti_cl_copy_out,
+    .kernel = tti_cl_kernel,
+    .launch = tti_cl_launch,
+    .trouble = trouble,
+};
+
+static tt_device at(int index)
+{
+    return (tt_device){ TT_DEVICE_CL, (int16_t)index };
+}
+
+/* Through the current stream; what kernels had to report comes out with what is read. */
+static tt_status copy_in(int index, void *dst, const void *host, size_t bytes)
+{
+    return tti_cl_copy_in(tti_stream_of(at(index))->queue, dst, host, bytes, false);
+}
+
+static tt_status copy_out(int index, void *host, const void *src, size_t bytes)
+{
+    TT_TRY(tti_cl_copy_out(tti_stream_of(at(index))->queue, host, src, bytes, false));
+    return tti_trouble_check(at(index));
+}
+
+static tt_status copy(int index, void *dst, const void *src, size_t bytes)
+{
+    return tti_cl_copy(tti_stream_of(at(index))->queue, dst, src, bytes);
+}
+
+const tti_driver tti_driver_cl = {
+    .kind = TT_DEVICE_CL,
+    .name = "cl",
+    .accel = &accel_cl,
+    .count = tti_cl_count,
+    .missing = tti_cl_missing,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy = copy,
+};

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels: found by program, options and name; launched with arguments that are set only when they changed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "device/opencl/cl.h"
+
+#define MAX_VALUE 384 /* bytes of one argument that are remembered */
+
+typedef struct built {
+    struct built *next;
+    const tti_program *program;
+    char *options;
+    cl_program native;
+} built;
+
+struct tti_kernel {
+    tti_kernel *next;
+    built *of;
+    char *name;
+    cl_kernel native;
+    pthread_mutex_t lock; /* arguments belong to the kernel until it is enqueued */
+    struct {
+        uint32_t bytes;
+        char value[MAX_VALUE];
+    } last[2 * TTI_MAX_ARGS];
+};
+
+/* Everything built lives as long as the process. */
+static pthread_mutex_t mu_built = PTHREAD_MUTEX_INITIALIZER;
+static built *programs;
+static tti_kernel *kernels;
+
+static built *program_of(const tti_program *p, const char *options)
+{
+    built *b;
+
+    for (b = programs; b != NULL; b = b->next)
+        if (b->program == p && strcmp(b->options, options) == 0)
+            return b;
+    b = tti_calloc(1, sizeof *b);
+    if (b == NULL)
+        return NULL;
+    b->program = p;
+    b->options = tti_strdup(options);
+    b->native = b->options != NULL ? tti_cl_program_build(p, options) : NULL;
+    if (b->native == NULL) {
+        tti_mfree(b->options);
+        tti_mfree(b);
+        return NULL;
+    }
+    b->next = programs;
+    programs = b;
+    return b;
+}
+
+static tti_kernel *kernel_new(built *b, const char *name)
+{
+    tti_kernel *k = tti_calloc(1, sizeof *k);
+    cl_int code = CL_SUCCESS;
+
+    if (k == NULL)
+        return NULL;
+    k->of = b;
+    k->name = tti_strdup(name);
+    k->native = k->name != NULL ? tti_cl.CreateKernel(b->native, name, &code) : NULL;
+    if (k->native == NULL) {
+        tti_mfree(k->name);
+        tti_mfree(k);
+        if (code != CL_SUCCESS)
+            TT_FAIL(TT_ERR_NOT_FOUND, "cl: program %s has no kernel %s: %s", b->program->name, name,
+                    TTI_CL_ERROR(code));
+        return NULL;
+    }
+    pthread_mutex_init(&k->lock, NULL);
+    k->next = kernels;
+    kernels = k;
+    return k;
+}
+
+tti_kernel *tti_cl_kernel(const tti_program *p, const char *options, const char *name)
+{
+    tti_kernel *k;
+    built *b;
+
+    if (tti_cl_start() != TT_OK)
+        return NULL;
+    pthread_mutex_lock(&mu_built);
+    b = program_of(p, options);
+    for (k = b != NULL ? kernels : NULL; k != NULL; k = k->next)
+        if (k->of == b && strcmp(k->name, name) == 0)
+            break;
+    if (k == NULL && b != NULL)
+        k = kernel_new(b, name);
+    pthread_mutex_unlock(&mu_built);
+    return k;
+}
+
+static cl_int set(tti_kernel *k, int i, const void *value, uint32_t bytes)
+{
+    cl_int code;
+
+    if (k->last[i].bytes == bytes && memcmp(k->last[i].value, value, bytes) == 0)
+        return CL_SUCCESS;
+    code = tti_cl.SetKernelArg(k->native, (cl_uint)i, bytes, value);
+    if (code == CL_SUCCESS && bytes <= MAX_VALUE) {
+        memcpy(k->last[i].value, value, bytes);
+        k->last[i].bytes = bytes;
+    } else
+        k->last[i].bytes = 0;
+    return code;
+}
+
+/* A buffer and the place in it; no buffer for NULL. */
+static tt_status set_memory(tti_kernel *k, int i, const void *address)
+{
+    uint64_t at = 0;
+    cl_mem mem = NULL;
+    cl_int code;
+
+    if (address != NULL) {
+        tti_cl_segment *s = tti_cl_at(address, &at);
+
+        if (s == NULL)
+            return tt_last_status();
+        mem = s->mem;
+    }
+    code = set(k, i, &mem, sizeof mem);
+    if (code == CL_SUCCESS)
+        code = set(k, i + 1, &at, sizeof at);
+    return code == CL_SUCCESS ? TT_OK : tti_cl_fail("set an argument of a kernel", code);
+}
+
+static tt_status set_all(tti_kernel *k, const tti_arg *args, int n_args)
+{
+    int at = 0;
+
+    for (int i = 0; i < n_args; i++) {
+        cl_int code;
+
+        if (args[i].bytes == 0) {
+            TT_TRY(set_memory(k, at, args[i].p));
+            at += 2;
+            continue;
+        }
+        code = set(k, at++, args[i].p, args[i].bytes);
+        if (code != CL_SUCCESS)
+            return TT_FAIL(TT_ERR_INVALID, "cl: argument %d of kernel %s.%s: %s", i,
+                           k->of->program->name, k->name, TTI_CL_ERROR(code));
+    }
+    return TT_OK;
+}
+
+tt_status tti_cl_launch(tti_queue *q, tti_kernel *k, size_t groups, size_t group_size,
+                        const tti_arg *args, int n_args)
+{
+    size_t local = group_size, global = groups * group_size;
+    cl_event e = NULL;
+    cl_int code;
+    tt_status st;
+
+    pthread_mutex_lock(&k->lock);
+    st = set_all(k, args, n_args);
+    if (tt_likely(st == TT_OK)) {
+        tti_cl_begin(q);
+        code = tti_cl.EnqueueNDRangeKernel(q->q, k->native, 1, NULL, &global, &local, 0, NULL, &e);
+        st = tti_cl_end(q, "launch a kernel", code, e, NULL);
+    }
+    pthread_mutex_unlock(&k->lock);
+    return st;
+}
