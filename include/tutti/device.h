@@ -67,15 +67,16 @@ TT_API int tt_device_count(tt_device_kind kind);
 TT_API const char *tt_device_missing(tt_device_kind kind);
 
 typedef struct tt_device_properties {
-    char name[96];    /* of the hardware, in its maker's words */
+    char name[96]; /* of the hardware, in its maker's words */
     char vendor[64];
-    char driver[128]; /* platform and version */
-    uint64_t memory;  /* bytes in all */
+    char driver[128];        /* platform and version */
+    uint64_t memory;         /* bytes in all */
     uint64_t max_allocation; /* the largest single block */
-    int units;        /* that compute at the same time */
-    int max_group;    /* work-items that can share a barrier */
-    bool is_cpu;      /* computes on cores of this machine, in its memory */
-    bool has_fp16;    /* computes in float16; without it, float16 is stored and converted */
+    int units;               /* that compute at the same time */
+    int max_group;           /* work-items that can share a barrier */
+    int group;               /* work-items of the groups that our kernels use */
+    bool is_cpu;             /* computes on cores of this machine, in its memory */
+    bool has_fp16;           /* computes in float16; without it, float16 is stored and converted */
     bool has_fp64;
     bool has_priorities; /* of streams */
 } tt_device_properties;

@@ -73,8 +73,8 @@ TT_API tt_status tt_stream_call(tt_stream *s, void (*fn)(void *arg), void *arg);
 TT_API tt_status tt_tensor_record_stream(tt_tensor *t, tt_stream *s);
 
 typedef struct tt_stream_guard {
-    tt_device device;            /* current before, of its kind */
-    tt_stream *stream;           /* current before on the new stream's device */
+    tt_device device;  /* current before, of its kind */
+    tt_stream *stream; /* current before on the new stream's device */
 } tt_stream_guard;
 
 TT_API tt_stream_guard tt_stream_guard_open(tt_stream *s);

@@ -7,7 +7,7 @@ int tti_group_rank(const tt_pg *pg)
     return pg != NULL ? tt_pg_rank(pg) : 0;
 }
 
-int tti_group_size(const tt_pg *pg)
+int tti_checkpoint_ranks(const tt_pg *pg)
 {
     return pg != NULL ? tt_pg_size(pg) : 1;
 }
@@ -58,7 +58,7 @@ static tt_status collect(tt_value *const *reports, int size, tt_value **all_p)
 
 tt_status tti_agree(tt_pg *pg, tt_status st, const tt_value *mine, tt_value **all_p)
 {
-    int size = tti_group_size(pg);
+    int size = tti_checkpoint_ranks(pg);
     tt_value *report = report_new(st, mine);
     tt_value **reports = tti_calloc((size_t)size, sizeof *reports);
 

@@ -207,7 +207,7 @@ static tt_status load(found *f, const char *dir, tt_pg *pg, tt_training *t)
         st = f->path != NULL ? TT_OK : tt_last_status();
     }
     TT_TRY(tti_agree_text(pg, st, &f->path));
-    TT_TRY(tti_agree(pg, read_all(f, rank, tti_group_size(pg)), NULL, NULL));
+    TT_TRY(tti_agree(pg, read_all(f, rank, tti_checkpoint_ranks(pg)), NULL, NULL));
     return tti_agree(pg, apply(f, t, rank), NULL, NULL);
 }
 

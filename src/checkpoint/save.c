@@ -154,7 +154,7 @@ static tt_status add_files(job *j, tt_value *list)
 {
     const tt_value *first = tt_value_map_get(tt_value_at(j->all, 0), "tensors");
 
-    for (int r = 0; r < tti_group_size(j->pg); r++) {
+    for (int r = 0; r < tti_checkpoint_ranks(j->pg); r++) {
         const tt_value *one = tt_value_at(j->all, (size_t)r);
         const tt_value *files = tt_value_map_get(one, "files");
 
@@ -177,7 +177,7 @@ static tt_status describe(job *j, tt_value *v)
     TT_TRY(add_files(j, list));
     TT_TRY(tt_value_map_give(v, "format", tt_value_text_new("tutti checkpoint")));
     TT_TRY(tt_value_map_give(v, "version", tt_value_int_new(1)));
-    TT_TRY(tt_value_map_give(v, "ranks", tt_value_int_new(tti_group_size(j->pg))));
+    TT_TRY(tt_value_map_give(v, "ranks", tt_value_int_new(tti_checkpoint_ranks(j->pg))));
     TT_TRY(tt_value_map_give(v, "step", tt_value_int_new(j->t->step)));
     TT_TRY(tt_value_map_give(v, "epoch", tt_value_int_new((int64_t)j->t->epoch)));
     TT_TRY(tt_value_map_give(v, "samples", tt_value_int_new(j->t->samples)));
@@ -235,7 +235,7 @@ tt_status tt_training_save(const char *dir, tt_pg *pg, const tt_training *t,
     if (pg != NULL && !tt_pg_is_member(pg))
         return TT_OK;
     j.rank = tti_group_rank(pg);
-    j.n_parts = opt->sharded ? tti_group_size(pg) : 1;
+    j.n_parts = opt->sharded ? tti_checkpoint_ranks(pg) : 1;
     st = save(&j, opt->keep > 0 ? opt->keep : 2);
     tt_value_free(j.mine);
     tt_value_free(j.all);

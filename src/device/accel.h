@@ -48,7 +48,8 @@ struct tti_accel {
     tt_status (*mark_query)(tti_mark *m, bool *done_p);
     tt_status (*mark_sync)(tti_mark *m); /* blocks, holding no lock */
     tt_status (*mark_elapsed)(tti_mark *from, tti_mark *to, double *ms_p);
-    tt_status (*wait)(tti_queue *q, tti_mark *m); /* later work of q waits for m, of any device of the kind */
+    tt_status (*wait)(tti_queue *q,
+                      tti_mark *m); /* later work of q waits for m, of any device of the kind */
     tt_status (*sleep)(tti_queue *q, uint64_t ns);
     /* arg is copied (`bytes` of it). Device addresses are real in fn where the device is_cpu. */
     tt_status (*call)(tti_queue *q, void (*fn)(void *arg), const void *arg, size_t bytes);
@@ -79,12 +80,16 @@ struct tt_stream {
     tti_queue *queue;
     int priority;
     bool is_default, is_external;
-    tt_stream *next; /* in the list of streams of its device: never unlinked; freed ones are given out again */
+    tt_stream *
+        next; /* in the list of streams of its device: never unlinked; freed ones are given out again */
     bool in_use;
 };
 
 /* The current stream of an accelerator that exists; never NULL once the kind has started. Quick. */
 tt_stream *tti_stream_of(tt_device d);
+
+/* Wait for all streams of a device, then check for trouble. */
+tt_status tti_streams_sync(tt_device d);
 
 /* `later` waits for what `earlier` has queued so far. Nothing happens when they are the same. */
 tt_status tti_stream_after(tt_stream *later, tt_stream *earlier);

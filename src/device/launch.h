@@ -48,7 +48,8 @@ typedef struct tti_kernel_slot {
 /* The kernel `name` of the program, built with `options` (-D...) for the kind of d. The options always also
  * have WG (work-items of a group: tti_group_size) and, on devices that are CPUs, CPU_DEVICE. NULL: the
  * text does not build; the message has the compiler's first lines. */
-tti_kernel *tti_kernel_build(tt_device d, const tti_program *p, const char *options, const char *name);
+tti_kernel *tti_kernel_build(tt_device d, const tti_program *p, const char *options,
+                             const char *name);
 
 static inline tti_kernel *tti_kernel_get(tti_kernel_slot *slot, tt_device d, const tti_program *p,
                                          const char *options, const char *name)
@@ -57,7 +58,8 @@ static inline tti_kernel *tti_kernel_get(tti_kernel_slot *slot, tt_device d, con
 
     if (tt_likely(k != NULL))
         return k;
-    k = tti_kernel_build(d, p, options, name); /* the same one whoever asks: remembering twice is fine */
+    k = tti_kernel_build(d, p, options,
+                         name); /* the same one whoever asks: remembering twice is fine */
     atomic_store_explicit(&slot->of[d.kind], k, memory_order_release);
     return k;
 }

@@ -23,7 +23,7 @@ tt_status tti_cl_fail(const char *what, cl_int code)
 {
     tt_status st = code == CL_OUT_OF_HOST_MEMORY || code == CL_MEM_OBJECT_ALLOCATION_FAILURE
                        ? TT_ERR_NOMEM
-                       : TT_ERR_IO;
+                       : TT_ERR_DEVICE;
 
     return TT_FAIL(st, "cl: cannot %s: %s", what, TTI_CL_ERROR(code));
 }
@@ -210,6 +210,8 @@ static void fill_state(const cl_device_id *ids, int n)
     }
     a->is_cpu = p->is_cpu;
     a->group = (int)tti_env_int(TTI_ENV_CL_WG, 1, p->max_group, p->is_cpu ? 1 : GPU_GROUP);
+    for (int i = 0; i < n; i++)
+        a->devices[i].properties.group = a->group;
     tti_cl.GetPlatformInfo(a->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
     snprintf(a->key, sizeof a->key, "%s|%s|%s|%s", p->name, p->vendor, p->driver, version);
 }
@@ -227,8 +229,8 @@ static void start(void)
     if (n == 0)
         return;
     fill_state(ids, n);
-    tti_cl_all.context = tti_cl.CreateContext(NULL, (cl_uint)unique(ids, n, one_each), one_each,
-                                              NULL, NULL, &code);
+    tti_cl_all.context =
+        tti_cl.CreateContext(NULL, (cl_uint)unique(ids, n, one_each), one_each, NULL, NULL, &code);
     if (tti_cl_all.context == NULL) {
         why = "the OpenCL driver cannot make a context over its devices";
         return;

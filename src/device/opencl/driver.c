@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of the OpenCL driver. */
+#include "device/cache.h"
 #include "device/opencl/cl.h"
 
 static tt_status properties(int index, tt_device_properties *p)
@@ -10,7 +11,8 @@ static tt_status properties(int index, tt_device_properties *p)
 
 static tt_status native(int index, tt_device_native *n)
 {
-    *n = (tt_device_native){ .context = tti_cl_all.context, .device = tti_cl_all.devices[index].id };
+    *n =
+        (tt_device_native){ .context = tti_cl_all.context, .device = tti_cl_all.devices[index].id };
     return TT_OK;
 }
 
@@ -55,6 +57,38 @@ static tt_device at(int index)
     return (tt_device){ TT_DEVICE_CL, (int16_t)index };
 }
 
+static void *alloc(int index, size_t bytes)
+{
+    tt_stream *s = tti_stream_of(at(index));
+
+    return s != NULL ? tti_cache_alloc(at(index), s, bytes) : NULL;
+}
+
+static void release(int index, void *p, size_t bytes)
+{
+    tti_cache_free(at(index), p, bytes);
+}
+
+static tt_status sync_all(int index)
+{
+    return tti_streams_sync(at(index));
+}
+
+static tt_memory_stats stats(int index)
+{
+    return tti_cache_stats(at(index));
+}
+
+static void reset_peak(int index)
+{
+    tti_cache_reset_peak(at(index));
+}
+
+static void empty_cache(int index)
+{
+    tti_cache_empty(at(index));
+}
+
 /* Through the current stream; what kernels had to report comes out with what is read. */
 static tt_status copy_in(int index, void *dst, const void *host, size_t bytes)
 {
@@ -78,7 +112,13 @@ const tti_driver tti_driver_cl = {
     .accel = &accel_cl,
     .count = tti_cl_count,
     .missing = tti_cl_missing,
+    .alloc = alloc,
+    .free = release,
     .copy_in = copy_in,
     .copy_out = copy_out,
     .copy = copy,
+    .sync = sync_all,
+    .stats = stats,
+    .reset_peak = reset_peak,
+    .empty_cache = empty_cache,
 };

@@ -13,8 +13,8 @@ extern const char tti_source_prelude[];
 #define LOG_BYTES 16384
 
 /* Compilers inside drivers take over signals: give them back. */
-static const int signals[] = { SIGHUP, SIGINT,  SIGTERM, SIGUSR1, SIGUSR2, SIGSEGV, SIGBUS, SIGILL,
-                               SIGABRT, SIGFPE, SIGTRAP, SIGQUIT, SIGSYS, SIGXCPU, SIGXFSZ };
+static const int signals[] = { SIGHUP,  SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGSEGV, SIGBUS, SIGILL,
+                               SIGABRT, SIGFPE, SIGTRAP, SIGQUIT, SIGSYS,  SIGXCPU, SIGXFSZ };
 #define N_SIGNALS (sizeof signals / sizeof signals[0])
 
 static void save_signals(struct sigaction *saved)
@@ -36,15 +36,16 @@ static void all_options(char *text, size_t size, const char *options)
              tti_cl_all.devices[0].properties.has_fp64 ? " -DHAS_FP64" : "", options);
 }
 
-static cl_program fail_build(const tti_program *p, const char *options, cl_program native, cl_int code)
+static cl_program fail_build(const tti_program *p, const char *options, cl_program native,
+                             cl_int code)
 {
     char *log = tti_calloc(1, LOG_BYTES);
 
     if (log != NULL)
         tti_cl.GetProgramBuildInfo(native, tti_cl_all.devices[0].id, CL_PROGRAM_BUILD_LOG,
                                    LOG_BYTES - 1, log, NULL);
-    TT_FAIL(TT_ERR_INVALID, "cl: program %s with \"%s\" does not build: %s\n%.600s", p->name, options,
-            TTI_CL_ERROR(code), log != NULL ? log : "");
+    TT_FAIL(TT_ERR_INVALID, "cl: program %s with \"%s\" does not build: %s\n%.600s", p->name,
+            options, TTI_CL_ERROR(code), log != NULL ? log : "");
     tti_mfree(log);
     tti_cl.ReleaseProgram(native);
     return NULL;

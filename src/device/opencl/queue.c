@@ -83,8 +83,8 @@ tti_queue *tti_cl_queue_wrap(int index, void *native)
     cl_context context = NULL;
     cl_device_id device = NULL;
     cl_command_queue_properties properties = 0;
-    cl_int code = tti_cl.GetCommandQueueInfo(native, CL_QUEUE_CONTEXT, sizeof context, &context,
-                                             NULL);
+    cl_int code =
+        tti_cl.GetCommandQueueInfo(native, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
 
     if (code != CL_SUCCESS)
         return tti_cl_fail("use this as a command queue", code), NULL;
@@ -203,8 +203,8 @@ tt_status tti_cl_mark_elapsed(tti_mark *from, tti_mark *to, double *ms_p)
 
     if (from == nothing || to == nothing)
         return TT_FAIL(TT_ERR_INVALID, "event: no work was queued before it");
-    code = tti_cl.GetEventProfilingInfo((cl_event)from, CL_PROFILING_COMMAND_END, sizeof a, &a,
-                                        NULL);
+    code =
+        tti_cl.GetEventProfilingInfo((cl_event)from, CL_PROFILING_COMMAND_END, sizeof a, &a, NULL);
     if (code == CL_SUCCESS)
         code = tti_cl.GetEventProfilingInfo((cl_event)to, CL_PROFILING_COMMAND_END, sizeof b, &b,
                                             NULL);

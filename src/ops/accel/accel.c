@@ -16,9 +16,10 @@ const tti_kernels tti_kernels_accel = {
 const char *tti_accel_type(tt_dtype dtype)
 {
     static const char *const options[TT_N_DTYPES] = {
-        [TT_F32] = "-DIS_F32", [TT_F64] = "-DIS_F64", [TT_F16] = "-DIS_F16", [TT_BF16] = "-DIS_BF16",
-        [TT_I8] = "-DIS_I8",   [TT_U8] = "-DIS_U8",   [TT_I16] = "-DIS_I16", [TT_I32] = "-DIS_I32",
-        [TT_I64] = "-DIS_I64", [TT_BOOL] = "-DIS_BOOL", [TT_C64] = "-DIS_C64", [TT_C128] = "-DIS_C128",
+        [TT_F32] = "-DIS_F32",   [TT_F64] = "-DIS_F64", [TT_F16] = "-DIS_F16",
+        [TT_BF16] = "-DIS_BF16", [TT_I8] = "-DIS_I8",   [TT_U8] = "-DIS_U8",
+        [TT_I16] = "-DIS_I16",   [TT_I32] = "-DIS_I32", [TT_I64] = "-DIS_I64",
+        [TT_BOOL] = "-DIS_BOOL", [TT_C64] = "-DIS_C64", [TT_C128] = "-DIS_C128",
     };
 
     return options[dtype];

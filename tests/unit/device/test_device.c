@@ -71,7 +71,7 @@ TT_TEST(device, counts_and_what_is_not_there)
 
     TT_CHECK_EQ(tt_device_count(TT_DEVICE_CPU), 1);
     TT_CHECK_EQ(tt_device_count((tt_device_kind)77), 0);
-    TT_CHECK_OK(tt_device_sync(TT_CPU));
+    TT_CHECK_ERR_SAYS(tt_device_sync(TT_CPU), TT_ERR_INVALID, "expected an accelerator");
     TT_CHECK_ERR_SAYS(tt_device_sync(none), TT_ERR_NOT_FOUND, "cpu:3 does not exist here");
     TT_CHECK_EQ(tt_memory_stats_get(none).current, 0);
     TT_SCOPE

@@ -10,12 +10,12 @@
 
 TT_TEST(bad_input, devices)
 {
-    tt_device d = { TT_DEVICE_CL, 0 }, no_kind = { 77, 0 }, second = { TT_DEVICE_CPU, 5 };
+    tt_device d = { TT_DEVICE_CL, 15 }, no_kind = { 77, 0 }, second = { TT_DEVICE_CPU, 5 };
 
     TT_SCOPE {
         tt_tensor *x = zeros(TT_SHAPE(2, 3));
 
-        REFUSED(tt_device_parse("cl:0", &d), TT_ERR_NOT_FOUND, "cl:0");
+        REFUSED(tt_device_parse("cl:15", &d), TT_ERR_NOT_FOUND, "cl:15");
         REFUSED(tt_device_parse("cuda:0", &d), TT_ERR_NOT_FOUND, "cuda:0");
         REFUSED(tt_device_parse("cpu:1", &d), TT_ERR_NOT_FOUND, "cpu:1");
         REFUSED(tt_device_parse("gpu", &d), TT_ERR_INVALID, "gpu");
@@ -23,13 +23,13 @@ TT_TEST(bad_input, devices)
         REFUSED(tt_device_parse("cl:99999999999", &d), TT_ERR_INVALID, "cl:99999999999");
         REFUSED(tt_device_parse("", &d), TT_ERR_INVALID, "expected");
         REFUSED(tt_device_parse(NULL, &d), TT_ERR_INVALID, "NULL");
-        d = (tt_device){ TT_DEVICE_CL, 0 };
-        BAD(tt_zeros(TT_SHAPE(2), TT_F32, d), TT_ERR_NOT_FOUND, "cl:0");
+        d = (tt_device){ TT_DEVICE_CL, 15 };
+        BAD(tt_zeros(TT_SHAPE(2), TT_F32, d), TT_ERR_NOT_FOUND, "cl:15");
         BAD(tt_empty(TT_SHAPE(2), TT_F32, no_kind), TT_ERR_NOT_FOUND, "unknown:0");
         BAD(tt_ones(TT_SHAPE(2), TT_F32, second), TT_ERR_NOT_FOUND, "cpu:5");
-        BAD(tt_to_device(x, d), TT_ERR_NOT_FOUND, "cl:0");
+        BAD(tt_to_device(x, d), TT_ERR_NOT_FOUND, "cl:15");
         BAD(tt_to_device(x, (tt_device){ TT_DEVICE_CUDA, 3 }), TT_ERR_NOT_FOUND, "cuda:3");
-        REFUSED(tt_device_sync(d), TT_ERR_NOT_FOUND, "cl:0");
+        REFUSED(tt_device_sync(d), TT_ERR_NOT_FOUND, "cl:15");
         REFUSED(tt_set_num_threads(0), TT_ERR_INVALID, "0");
     }
     still_works();
