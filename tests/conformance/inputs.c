@@ -161,7 +161,7 @@ static void add_row(const char *suite, conform_case *c)
 
 void conform_add(const char *family, const conform_row *rows, int n)
 {
-    static const tt_device_kind kinds[] = { TT_DEVICE_CPU, TT_DEVICE_CL, TT_DEVICE_CUDA };
+    static const tt_device_kind kinds[] = { TT_DEVICE_CPU };
     char suite[64];
 
     snprintf(suite, sizeof(suite), "conformance_%s", family);

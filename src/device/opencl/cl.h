@@ -35,8 +35,8 @@ typedef struct tti_cl_state {
 
 extern tti_cl_state tti_cl_all; /* filled by the start; constant after it, but for `held` */
 
-/* Start if need be. OK, or NOT_FOUND with what is missing, or INVALID in a child that was forked after
- * the start: drivers have threads, which do not live there. */
+/* Start if need be. OK, or NOT_FOUND with what is missing, which in a child that was forked after
+ * the start is everything: drivers have threads, which do not live there. */
 tt_status tti_cl_start(void);
 int tti_cl_count(void);
 const char *tti_cl_missing(void);

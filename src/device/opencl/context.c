@@ -249,22 +249,25 @@ static void start(void)
 
 int tti_cl_count(void)
 {
+    if (tt_unlikely(atomic_load_explicit(&forked, memory_order_relaxed)))
+        return 0;
     pthread_once(&once, start);
     return tti_cl_all.n;
 }
 
 const char *tti_cl_missing(void)
 {
-    return tti_cl_count() > 0 ? "" : why;
+    if (tti_cl_count() > 0)
+        return "";
+    if (atomic_load_explicit(&forked, memory_order_relaxed))
+        return "this process was forked after OpenCL was started, whose threads it does not have: "
+               "fork before the first use of a device, or exec";
+    return why;
 }
 
 tt_status tti_cl_start(void)
 {
-    if (tt_unlikely(tti_cl_count() == 0))
-        return TT_FAIL(TT_ERR_NOT_FOUND, "cl: there are no devices: %s", why);
-    if (tt_unlikely(atomic_load_explicit(&forked, memory_order_relaxed)))
-        return TT_FAIL(TT_ERR_INVALID,
-                       "cl: this process was forked after OpenCL was started, whose threads it "
-                       "does not have: fork before the first use of a device, or exec");
-    return TT_OK;
+    if (tt_likely(tti_cl_count() > 0))
+        return TT_OK;
+    return TT_FAIL(TT_ERR_NOT_FOUND, "cl: there are no devices: %s", tti_cl_missing());
 }

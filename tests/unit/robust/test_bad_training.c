@@ -70,7 +70,7 @@ TT_TEST(bad_input, names_of_modules)
         TT_CHECK_OK(tt_state_dict_set(sd, "0.weight", x));
         REFUSED(tt_module_load_state_dict(m, sd, NULL, NULL), TT_ERR_INVALID, "[2, 3]");
         REFUSED(tt_module_to_dtype(m, TT_I32), TT_ERR_INVALID, "int32");
-        REFUSED(tt_module_to_device(m, (tt_device){ TT_DEVICE_CL, 0 }), TT_ERR_NOT_FOUND, "cl:0");
+        REFUSED(tt_module_to_device(m, (tt_device){ TT_DEVICE_CL, 15 }), TT_ERR_NOT_FOUND, "cl:15");
         REFUSED(tt_module_load(m, "/nowhere/at.all", NULL), TT_ERR_NOT_FOUND, "/nowhere/at.all");
         REFUSED(tt_module_save(m, "/nowhere/at.all"), TT_ERR_NOT_FOUND, "/nowhere/at.all");
         tt_state_dict_free(sd);
