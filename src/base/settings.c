@@ -10,6 +10,7 @@
 
 static atomic_int n_threads; /* 0: not decided yet */
 static atomic_bool deterministic;
+static _Thread_local int n_here; /* 0: as the process */
 
 /* No more than OpenMP may start: libraries that plan for threads they do not get split sums otherwise. */
 static void tell_openmp(int n)
@@ -43,11 +44,19 @@ tt_status tt_set_num_threads(int n)
 int tti_threads_for(int64_t work, int64_t grain)
 {
     int64_t chunks = work / grain;
-    int most = tt_get_num_threads();
+    int most = n_here != 0 ? n_here : tt_get_num_threads();
 
     if (chunks <= 1 || most == 1 || omp_in_parallel())
         return 1;
     return chunks < most ? (int)chunks : most;
+}
+
+void tti_threads_here(int n)
+{
+    if (n_here == n)
+        return;
+    n_here = n;
+    tell_openmp(n);
 }
 
 void tt_set_deterministic(bool on)

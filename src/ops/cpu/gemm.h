@@ -14,6 +14,8 @@ typedef struct tti_mat {
     double alpha, beta;
 } tti_mat;
 
+/* Whether the sizes fit BLAS, which float64 and complex products need. */
+tt_status tti_blas_takes(const tti_mat *p);
 tt_status tti_sgemm(const tti_mat *p, const float *a, const float *b, float *c);
 tt_status tti_dgemm(const tti_mat *p, const double *a, const double *b, double *c);
 tt_status tti_cgemm(const tti_mat *p, const void *a, const void *b, void *c, bool is_double);

@@ -24,7 +24,7 @@ tt_status tti_sgemm(const tti_mat *p, const float *a, const float *b, float *c)
                    "matmul: oneDNN failed with status %d", (int)st);
 }
 
-static tt_status check_int(const tti_mat *p)
+tt_status tti_blas_takes(const tti_mat *p)
 {
     const int64_t all[] = { p->m, p->n, p->k, p->lda, p->ldb, p->ldc };
 
@@ -42,7 +42,7 @@ static CBLAS_TRANSPOSE trans(bool t)
 
 tt_status tti_dgemm(const tti_mat *p, const double *a, const double *b, double *c)
 {
-    TT_TRY(check_int(p));
+    TT_TRY(tti_blas_takes(p));
     cblas_dgemm(CblasRowMajor, trans(p->ta), trans(p->tb), (int)p->m, (int)p->n, (int)p->k,
                 p->alpha, a, (int)p->lda, b, (int)p->ldb, p->beta, c, (int)p->ldc);
     return TT_OK;
@@ -53,7 +53,7 @@ tt_status tti_cgemm(const tti_mat *p, const void *a, const void *b, void *c, boo
     float alpha_f[2] = { (float)p->alpha, 0 }, beta_f[2] = { (float)p->beta, 0 };
     double alpha_d[2] = { p->alpha, 0 }, beta_d[2] = { p->beta, 0 };
 
-    TT_TRY(check_int(p));
+    TT_TRY(tti_blas_takes(p));
     if (is_double)
         cblas_zgemm(CblasRowMajor, trans(p->ta), trans(p->tb), (int)p->m, (int)p->n, (int)p->k,
                     alpha_d, a, (int)p->lda, b, (int)p->ldb, beta_d, c, (int)p->ldc);

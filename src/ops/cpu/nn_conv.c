@@ -19,43 +19,30 @@ static tt_tensor *wide_like(const tt_tensor *t)
     return tti_empty(t->dims, t->n_dims, TT_F32, t->device);
 }
 
-static tt_status forward(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                         const tti_conv *g)
+tt_status tti_conv_run(const tti_conv_job *j)
 {
     bool done = false;
 
-    if (x->dtype == TT_F32) {
-        if (tti_conv_small_takes(g))
-            return tti_conv_small(y, x, w, b, g);
-        TT_TRY(tti_conv_dnnl(y, x, w, b, g, &done));
+    if (j->dtype == TT_F32) {
+        if (tti_conv_small_takes(&j->g))
+            return tti_conv_small(j);
+        TT_TRY(tti_conv_dnnl(j, &done));
     }
-    return done ? TT_OK : tti_conv_plain(y, x, w, b, g);
+    return done ? TT_OK : tti_conv_plain(j);
 }
 
-static tt_status grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                            const tti_conv *g)
+static tt_status run(tti_conv_kind kind, const tt_tensor *x, const tt_tensor *w, const tt_tensor *y,
+                     const tt_tensor *b, const tti_conv *g)
 {
-    bool done = false;
+    tti_conv_job j = { .g = *g,
+                       .kind = kind,
+                       .dtype = x->dtype,
+                       .x = tti_data(x),
+                       .w = tti_data(w),
+                       .y = tti_data(y),
+                       .b = b != NULL ? tti_data(b) : NULL };
 
-    if (dx->dtype == TT_F32) {
-        if (tti_conv_small_takes(g))
-            return tti_conv_small_grad_input(dx, dy, w, g);
-        TT_TRY(tti_conv_dnnl_grad_input(dx, dy, w, g, &done));
-    }
-    return done ? TT_OK : tti_conv_plain_grad_input(dx, dy, w, g);
-}
-
-static tt_status grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                             const tti_conv *g)
-{
-    bool done = false;
-
-    if (dw->dtype == TT_F32) {
-        if (tti_conv_small_takes(g))
-            return tti_conv_small_grad_weight(dw, dy, x, g);
-        TT_TRY(tti_conv_dnnl_grad_weight(dw, dy, x, g, &done));
-    }
-    return done ? TT_OK : tti_conv_plain_grad_weight(dw, dy, x, g);
+    return tti_conv_run(&j);
 }
 
 tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
@@ -64,7 +51,7 @@ tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, con
     tt_tensor *wx, *ww, *wy, *wb = NULL;
 
     if (!is_half(x))
-        return forward(y, x, w, b, g);
+        return run(TTI_CONV_FORWARD, x, w, y, b, g);
     wx = wide(x);
     ww = wide(w);
     wy = wide_like(y);
@@ -82,7 +69,7 @@ tt_status tti_cpu_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_t
     tt_tensor *wdy, *ww, *wdx;
 
     if (!is_half(dx))
-        return grad_input(dx, dy, w, g);
+        return run(TTI_CONV_GRAD_INPUT, dx, w, dy, NULL, g);
     wdy = wide(dy);
     ww = wide(w);
     wdx = wide_like(dx);
@@ -98,7 +85,7 @@ tt_status tti_cpu_conv_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_
     tt_tensor *wdy, *wx, *wdw;
 
     if (!is_half(dw))
-        return grad_weight(dw, dy, x, g);
+        return run(TTI_CONV_GRAD_WEIGHT, x, dw, dy, NULL, g);
     wdy = wide(dy);
     wx = wide(x);
     wdw = wide_like(dw);

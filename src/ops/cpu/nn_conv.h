@@ -13,29 +13,31 @@ tt_status tti_cpu_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_t
 tt_status tti_cpu_conv_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
                                    const tti_conv *g);
 
-/* The plain versions: row-major, float32, float64 or complex. */
-tt_status tti_conv_plain(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                         const tti_conv *g);
-tt_status tti_conv_plain_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                                    const tti_conv *g);
-tt_status tti_conv_plain_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                                     const tti_conv *g);
+typedef enum tti_conv_kind {
+    TTI_CONV_FORWARD,
+    TTI_CONV_GRAD_INPUT,
+    TTI_CONV_GRAD_WEIGHT
+} tti_conv_kind;
 
-/* The same by oneDNN; float32. *done_p: whether it has a fast way; if not, nothing was done. */
-tt_status tti_conv_dnnl(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                        const tti_conv *g, bool *done_p);
-tt_status tti_conv_dnnl_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                                   const tti_conv *g, bool *done_p);
-tt_status tti_conv_dnnl_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                                    const tti_conv *g, bool *done_p);
+/* One convolution on plain row-major memory, so that it can run in a stream of a device whose memory is the
+ * host's. Which of x, w and y is written depends on the kind. */
+typedef struct tti_conv_job {
+    tti_conv g;
+    int32_t kind;  /* tti_conv_kind */
+    int32_t dtype; /* float32, float64 or complex */
+    void *x, *w, *y;
+    const void *b; /* NULL or [oc]; forward only */
+} tti_conv_job;
 
-/* The same for images of a few pixels and many channels; float32. */
+/* By whichever of the following is fastest. */
+tt_status tti_conv_run(const tti_conv_job *j);
+
+/* Any type. */
+tt_status tti_conv_plain(const tti_conv_job *j);
+/* By oneDNN; float32. *done_p: whether it has a fast way; if not, nothing was done. */
+tt_status tti_conv_dnnl(const tti_conv_job *j, bool *done_p);
+/* For images of a few pixels and many channels; float32. */
 bool tti_conv_small_takes(const tti_conv *g);
-tt_status tti_conv_small(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                         const tti_conv *g);
-tt_status tti_conv_small_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                                    const tti_conv *g);
-tt_status tti_conv_small_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                                     const tti_conv *g);
+tt_status tti_conv_small(const tti_conv_job *j);
 
 #endif

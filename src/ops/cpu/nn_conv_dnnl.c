@@ -135,10 +135,16 @@ static dnnl_status_t make(const void *ctx, dnnl_engine_t engine, const_dnnl_prim
     return make_backward(&o, j->what, engine, attr, &spec->pd);
 }
 
-static tt_status run(kind what, const tti_conv *g, void *const *data, bool *done_p)
+tt_status tti_conv_dnnl(const tti_conv_job *c, bool *done_p)
 {
+    static const kind forward[] = { FORWARD, FORWARD_BIAS };
+    const tti_conv *g = &c->g;
     int64_t macs = g->n * g->oc * g->oh * g->ow * (g->c / g->groups) * g->kh * g->kw;
+    kind what = c->kind == TTI_CONV_FORWARD      ? forward[c->b != NULL]
+                : c->kind == TTI_CONV_GRAD_INPUT ? GRAD_INPUT
+                                                 : GRAD_WEIGHT;
     tti_dnnl_key key = { .op = (int)what, .threads = tti_threads_for(macs, MACS_PER_THREAD) };
+    void *data[] = { c->x, c->w, c->y, (void *)c->b };
     job j = { what, g };
 
     *done_p = false;
@@ -147,24 +153,4 @@ static tt_status run(kind what, const tti_conv *g, void *const *data, bool *done
     static_assert(sizeof key.sizes >= sizeof *g, "a convolution's sizes must fit a key");
     memcpy(key.sizes, g, sizeof *g);
     return tti_dnnl_run(&key, make, &j, data, done_p);
-}
-
-tt_status tti_conv_dnnl(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                        const tti_conv *g, bool *done_p)
-{
-    void *data[] = { tti_data(x), tti_data(w), tti_data(y), b != NULL ? tti_data(b) : NULL };
-
-    return run(b != NULL ? FORWARD_BIAS : FORWARD, g, data, done_p);
-}
-
-tt_status tti_conv_dnnl_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                                   const tti_conv *g, bool *done_p)
-{
-    return run(GRAD_INPUT, g, (void *[]){ tti_data(dx), tti_data(w), tti_data(dy) }, done_p);
-}
-
-tt_status tti_conv_dnnl_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                                    const tti_conv *g, bool *done_p)
-{
-    return run(GRAD_WEIGHT, g, (void *[]){ tti_data(x), tti_data(dw), tti_data(dy) }, done_p);
 }

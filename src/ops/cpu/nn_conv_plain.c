@@ -8,7 +8,6 @@
 
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/nn_conv.h"
-#include "ops/op.h"
 
 typedef struct unfold {
     int64_t c, h, w, oh, ow, kh, kw; /* channels of one group */
@@ -85,12 +84,15 @@ static tt_status multiply(tt_dtype dtype, const tti_mat *p, const void *a, const
 typedef struct parts {
     size_t x, y, w;
     int64_t rows, cols, oc; /* of the columns, and of y */
-    tt_tensor *columns;
+    char *columns;
+    size_t bytes;
+    unfold u;
 } parts;
 
-static tt_status parts_of(const tti_conv *g, const tt_tensor *like, parts *p)
+static tt_status parts_of(const tti_conv_job *j, parts *p)
 {
-    size_t e = tti_esize(like);
+    const tti_conv *g = &j->g;
+    size_t e = tti_dtype_sizes[j->dtype];
 
     p->rows = g->c / g->groups * g->kh * g->kw;
     p->cols = g->oh * g->ow;
@@ -98,72 +100,80 @@ static tt_status parts_of(const tti_conv *g, const tt_tensor *like, parts *p)
     p->x = (size_t)(g->c / g->groups * g->h * g->w) * e;
     p->y = (size_t)(p->oc * p->cols) * e;
     p->w = (size_t)(p->oc * p->rows) * e;
-    p->columns = tti_empty((const int64_t[]){ p->rows, p->cols }, 2, (tt_dtype)like->dtype, TT_CPU);
-    return tti_made(p->columns);
+    p->u = unfold_of(g, e);
+    p->bytes = (size_t)(p->rows * p->cols) * e;
+    p->bytes = p->bytes != 0 ? p->bytes : 1;
+    p->columns = tti_driver_cpu.alloc(0, p->bytes);
+    return p->columns != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-tt_status tti_conv_plain(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                         const tti_conv *g)
+/* Every channel of y starts as its bias. */
+static void fill_bias(const tti_conv_job *j, const parts *p)
 {
-    unfold u = unfold_of(g, tti_esize(x));
-    parts p;
-    tti_mat m = { .alpha = 1.0 };
+    size_t e = p->u.esize;
+    char *y = j->y;
 
-    TT_TRY(parts_of(g, x, &p));
-    if (b != NULL) {
-        int64_t strides[] = { 0, b->strides[0], 0, 0 };
-        tt_tensor *wide = tti_view_raw(b, y->dims, strides, 4, b->offset);
+    for (int64_t i = 0; i < j->g.n * j->g.oc; i++)
+        for (int64_t k = 0; k < p->cols; k++, y += e)
+            memcpy(y, (const char *)j->b + (size_t)(i % j->g.oc) * e, e);
+}
 
-        TT_TRY(tti_copy(y, wide));
+static tt_status forward(const tti_conv_job *j, const parts *p)
+{
+    tti_mat m = { .alpha = 1.0, .m = p->oc, .n = p->cols, .k = p->rows };
+
+    if (j->b != NULL) {
+        fill_bias(j, p);
         m.beta = 1.0;
     }
-    m.m = p.oc, m.n = p.cols, m.k = p.rows;
-    m.lda = p.rows, m.ldb = p.cols, m.ldc = p.cols;
-    for (int64_t i = 0; i < g->n * g->groups; i++) {
-        to_columns(&u, (const char *)tti_data(x) + (size_t)i * p.x, tti_data(p.columns));
-        TT_TRY(multiply((tt_dtype)x->dtype, &m,
-                        (const char *)tti_data(w) + (size_t)(i % g->groups) * p.w,
-                        tti_data(p.columns), (char *)tti_data(y) + (size_t)i * p.y));
+    m.lda = p->rows, m.ldb = p->cols, m.ldc = p->cols;
+    for (int64_t i = 0; i < j->g.n * j->g.groups; i++) {
+        to_columns(&p->u, (const char *)j->x + (size_t)i * p->x, p->columns);
+        TT_TRY(multiply((tt_dtype)j->dtype, &m,
+                        (const char *)j->w + (size_t)(i % j->g.groups) * p->w, p->columns,
+                        (char *)j->y + (size_t)i * p->y));
     }
     return TT_OK;
 }
 
-tt_status tti_conv_plain_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                                    const tti_conv *g)
+static tt_status grad_input(const tti_conv_job *j, const parts *p)
 {
-    unfold u = unfold_of(g, tti_esize(dx));
-    parts p;
-    tti_mat m = { .alpha = 1.0, .ta = true };
+    tti_mat m = { .alpha = 1.0, .ta = true, .m = p->rows, .n = p->cols, .k = p->oc };
 
-    TT_TRY(parts_of(g, dx, &p));
-    TT_TRY(tti_fill(dx, 0.0));
-    m.m = p.rows, m.n = p.cols, m.k = p.oc;
-    m.lda = p.rows, m.ldb = p.cols, m.ldc = p.cols;
-    for (int64_t i = 0; i < g->n * g->groups; i++) {
-        TT_TRY(multiply((tt_dtype)dx->dtype, &m,
-                        (const char *)tti_data(w) + (size_t)(i % g->groups) * p.w,
-                        (const char *)tti_data(dy) + (size_t)i * p.y, tti_data(p.columns)));
-        from_columns(&u, tti_data(p.columns), (char *)tti_data(dx) + (size_t)i * p.x,
-                     (tt_dtype)dx->dtype);
+    memset(j->x, 0, p->x * (size_t)(j->g.n * j->g.groups));
+    m.lda = p->rows, m.ldb = p->cols, m.ldc = p->cols;
+    for (int64_t i = 0; i < j->g.n * j->g.groups; i++) {
+        TT_TRY(multiply((tt_dtype)j->dtype, &m,
+                        (const char *)j->w + (size_t)(i % j->g.groups) * p->w,
+                        (const char *)j->y + (size_t)i * p->y, p->columns));
+        from_columns(&p->u, p->columns, (char *)j->x + (size_t)i * p->x, (tt_dtype)j->dtype);
     }
     return TT_OK;
 }
 
-tt_status tti_conv_plain_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                                     const tti_conv *g)
+static tt_status grad_weight(const tti_conv_job *j, const parts *p)
 {
-    unfold u = unfold_of(g, tti_esize(dw));
-    parts p;
-    tti_mat m = { .alpha = 1.0, .beta = 1.0, .tb = true };
+    tti_mat m = { .alpha = 1.0, .beta = 1.0, .tb = true, .m = p->oc, .n = p->rows, .k = p->cols };
 
-    TT_TRY(parts_of(g, dw, &p));
-    TT_TRY(tti_fill(dw, 0.0));
-    m.m = p.oc, m.n = p.rows, m.k = p.cols;
-    m.lda = p.cols, m.ldb = p.cols, m.ldc = p.rows;
-    for (int64_t i = 0; i < g->n * g->groups; i++) {
-        to_columns(&u, (const char *)tti_data(x) + (size_t)i * p.x, tti_data(p.columns));
-        TT_TRY(multiply((tt_dtype)dw->dtype, &m, (const char *)tti_data(dy) + (size_t)i * p.y,
-                        tti_data(p.columns), (char *)tti_data(dw) + (size_t)(i % g->groups) * p.w));
+    memset(j->w, 0, p->w * (size_t)j->g.groups);
+    m.lda = p->cols, m.ldb = p->cols, m.ldc = p->rows;
+    for (int64_t i = 0; i < j->g.n * j->g.groups; i++) {
+        to_columns(&p->u, (const char *)j->x + (size_t)i * p->x, p->columns);
+        TT_TRY(multiply((tt_dtype)j->dtype, &m, (const char *)j->y + (size_t)i * p->y, p->columns,
+                        (char *)j->w + (size_t)(i % j->g.groups) * p->w));
     }
     return TT_OK;
+}
+
+tt_status tti_conv_plain(const tti_conv_job *j)
+{
+    parts p;
+    tt_status st;
+
+    TT_TRY(parts_of(j, &p));
+    st = j->kind == TTI_CONV_FORWARD      ? forward(j, &p)
+         : j->kind == TTI_CONV_GRAD_INPUT ? grad_input(j, &p)
+                                          : grad_weight(j, &p);
+    tti_driver_cpu.free(0, p.columns, p.bytes);
+    return st;
 }

@@ -127,9 +127,9 @@ static void transpose_out(const spread *s, const float *from, const float *b, fl
 
 /* Through the transpose, y^T = spread @ x^T: the product then reads the large operand as it lies, and
  * is faster than the other way round while the batch is small. */
-tt_status tti_conv_small(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
-                         const tti_conv *g)
+static tt_status forward(const tti_conv_job *j)
 {
+    const tti_conv *g = &j->g;
     int64_t rows = g->oc * g->oh * g->ow, cols = g->c * g->h * g->w;
     tti_mat m = { .tb = true, .m = rows, .n = g->n, .k = cols, .lda = cols, .ldb = cols };
     size_t bytes = (size_t)(rows * g->n) * sizeof(float);
@@ -143,36 +143,36 @@ tt_status tti_conv_small(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, c
         spread_fini(&s);
         return TT_ERR_NOMEM;
     }
-    spread_weights(&s, tti_data(w));
+    spread_weights(&s, j->w);
     m.ldc = g->n;
     m.alpha = 1.0;
-    st = tti_sgemm(&m, s.data, tti_data(x), result);
+    st = tti_sgemm(&m, s.data, j->x, result);
     if (st == TT_OK)
-        transpose_out(&s, result, b != NULL ? tti_data(b) : NULL, tti_data(y));
+        transpose_out(&s, result, j->b, j->y);
     tti_driver_cpu.free(0, result, bytes);
     spread_fini(&s);
     return st;
 }
 
-tt_status tti_conv_small_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
-                                    const tti_conv *g)
+static tt_status grad_input(const tti_conv_job *j)
 {
+    const tti_conv *g = &j->g;
     int64_t rows = g->oc * g->oh * g->ow, cols = g->c * g->h * g->w;
     tti_mat m = { .m = g->n, .n = cols, .k = rows, .lda = rows, .ldb = cols, .ldc = cols };
     spread s;
     tt_status st;
 
     TT_TRY(spread_init(&s, g));
-    spread_weights(&s, tti_data(w));
+    spread_weights(&s, j->w);
     m.alpha = 1.0;
-    st = tti_sgemm(&m, tti_data(dy), s.data, tti_data(dx));
+    st = tti_sgemm(&m, j->y, s.data, j->x);
     spread_fini(&s);
     return st;
 }
 
-tt_status tti_conv_small_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *x,
-                                     const tti_conv *g)
+static tt_status grad_weight(const tti_conv_job *j)
 {
+    const tti_conv *g = &j->g;
     int64_t rows = g->oc * g->oh * g->ow, cols = g->c * g->h * g->w;
     tti_mat m = { .ta = true, .m = rows, .n = cols, .k = g->n, .lda = rows, .ldb = cols };
     spread s;
@@ -181,9 +181,21 @@ tt_status tti_conv_small_grad_weight(tt_tensor *dw, const tt_tensor *dy, const t
     TT_TRY(spread_init(&s, g));
     m.ldc = cols;
     m.alpha = 1.0;
-    st = tti_sgemm(&m, tti_data(dy), tti_data(x), s.data);
+    st = tti_sgemm(&m, j->y, j->x, s.data);
     if (st == TT_OK)
-        fold_weights(&s, tti_data(dw));
+        fold_weights(&s, j->w);
     spread_fini(&s);
     return st;
+}
+
+tt_status tti_conv_small(const tti_conv_job *j)
+{
+    switch (j->kind) {
+    case TTI_CONV_FORWARD:
+        return forward(j);
+    case TTI_CONV_GRAD_INPUT:
+        return grad_input(j);
+    default:
+        return grad_weight(j);
+    }
 }
