@@ -31,17 +31,20 @@ tt_status tti_conv_run(const tti_conv_job *j)
     return done ? TT_OK : tti_conv_plain(j);
 }
 
-static tt_status run(tti_conv_kind kind, const tt_tensor *x, const tt_tensor *w, const tt_tensor *y,
-                     const tt_tensor *b, const tti_conv *g)
+tti_conv_job tti_conv_job_of(tti_conv_kind kind, const tt_tensor *x, const tt_tensor *w,
+                             const tt_tensor *y, const tt_tensor *b, const tti_conv *g)
 {
-    tti_conv_job j = { .g = *g,
-                       .kind = kind,
-                       .dtype = x->dtype,
-                       .x = tti_data(x),
-                       .w = tti_data(w),
-                       .y = tti_data(y),
-                       .b = b != NULL ? tti_data(b) : NULL };
+    return (tti_conv_job){ .g = *g,
+                           .kind = kind,
+                           .dtype = x->dtype,
+                           .x = tti_data(x),
+                           .w = tti_data(w),
+                           .y = tti_data(y),
+                           .b = b != NULL ? tti_data(b) : NULL };
+}
 
+static tt_status run(tti_conv_job j)
+{
     return tti_conv_run(&j);
 }
 
@@ -51,7 +54,7 @@ tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, con
     tt_tensor *wx, *ww, *wy, *wb = NULL;
 
     if (!is_half(x))
-        return run(TTI_CONV_FORWARD, x, w, y, b, g);
+        return run(tti_conv_job_of(TTI_CONV_FORWARD, x, w, y, b, g));
     wx = wide(x);
     ww = wide(w);
     wy = wide_like(y);
@@ -69,7 +72,7 @@ tt_status tti_cpu_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_t
     tt_tensor *wdy, *ww, *wdx;
 
     if (!is_half(dx))
-        return run(TTI_CONV_GRAD_INPUT, dx, w, dy, NULL, g);
+        return run(tti_conv_job_of(TTI_CONV_GRAD_INPUT, dx, w, dy, NULL, g));
     wdy = wide(dy);
     ww = wide(w);
     wdx = wide_like(dx);
@@ -85,7 +88,7 @@ tt_status tti_cpu_conv_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_
     tt_tensor *wdy, *wx, *wdw;
 
     if (!is_half(dw))
-        return run(TTI_CONV_GRAD_WEIGHT, x, dw, dy, NULL, g);
+        return run(tti_conv_job_of(TTI_CONV_GRAD_WEIGHT, x, dw, dy, NULL, g));
     wdy = wide(dy);
     wx = wide(x);
     wdw = wide_like(dw);

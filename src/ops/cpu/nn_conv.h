@@ -29,6 +29,9 @@ typedef struct tti_conv_job {
     const void *b; /* NULL or [oc]; forward only */
 } tti_conv_job;
 
+/* Row-major tensors on the same device; b may be NULL. */
+tti_conv_job tti_conv_job_of(tti_conv_kind kind, const tt_tensor *x, const tt_tensor *w,
+                             const tt_tensor *y, const tt_tensor *b, const tti_conv *g);
 /* By whichever of the following is fastest. */
 tt_status tti_conv_run(const tti_conv_job *j);
 

@@ -143,6 +143,14 @@ static operands operands_of(const tti_conv *g, uint64_t seed)
     };
 }
 
+static tt_status plain_conv(tti_conv_kind kind, const operands *o, const tt_tensor *b,
+                            const tti_conv *g)
+{
+    tti_conv_job j = tti_conv_job_of(kind, o->x, o->w, o->y, b, g);
+
+    return tti_conv_plain(&j);
+}
+
 /* Results start as noise: whatever is not written shows. */
 static void compare(const tti_conv *g, uint64_t seed)
 {
@@ -152,14 +160,18 @@ static void compare(const tti_conv *g, uint64_t seed)
 
         for (int bias = 0; bias < 2; bias++) {
             TT_CHECK_OK(tti_cpu_conv(fast.y, in.x, in.w, bias ? in.b : NULL, g));
-            TT_CHECK_OK(tti_conv_plain(plain.y, in.x, in.w, bias ? in.b : NULL, g));
+            TT_CHECK_OK(plain_conv(TTI_CONV_FORWARD,
+                                   &(operands){ .x = in.x, .w = in.w, .y = plain.y },
+                                   bias ? in.b : NULL, g));
             TT_CHECK_NEAR(distance(fast.y, plain.y), 0.0, 1e-5);
         }
         TT_CHECK_OK(tti_cpu_conv_grad_input(fast.x, in.y, in.w, g));
-        TT_CHECK_OK(tti_conv_plain_grad_input(plain.x, in.y, in.w, g));
+        TT_CHECK_OK(plain_conv(TTI_CONV_GRAD_INPUT,
+                               &(operands){ .x = plain.x, .w = in.w, .y = in.y }, NULL, g));
         TT_CHECK_NEAR(distance(fast.x, plain.x), 0.0, 1e-5);
         TT_CHECK_OK(tti_cpu_conv_grad_weight(fast.w, in.y, in.x, g));
-        TT_CHECK_OK(tti_conv_plain_grad_weight(plain.w, in.y, in.x, g));
+        TT_CHECK_OK(plain_conv(TTI_CONV_GRAD_WEIGHT,
+                               &(operands){ .x = in.x, .w = plain.w, .y = in.y }, NULL, g));
         TT_CHECK_NEAR(distance(fast.w, plain.w), 0.0, 1e-5);
     }
 }
@@ -199,9 +211,10 @@ TT_TEST(conv, usual_sizes_take_a_fast_path)
         TT_SCOPE {
             tti_conv g = sizes_of(case_named(usual[i]));
             operands in = operands_of(&g, 1);
+            tti_conv_job j = tti_conv_job_of(TTI_CONV_FORWARD, in.x, in.w, in.y, NULL, &g);
             bool done = false;
 
-            TT_CHECK_OK(tti_conv_dnnl(in.y, in.x, in.w, NULL, &g, &done));
+            TT_CHECK_OK(tti_conv_dnnl(&j, &done));
             TT_CHECK(done);
         }
     }
@@ -418,9 +431,11 @@ static void *work(void *ctx)
             operands in = operands_of(&g, 3), fast = operands_of(&g, 4), plain = operands_of(&g, 5);
 
             TT_CHECK_OK(tti_cpu_conv(fast.y, in.x, in.w, in.b, &g));
-            TT_CHECK_OK(tti_conv_plain(plain.y, in.x, in.w, in.b, &g));
+            TT_CHECK_OK(plain_conv(TTI_CONV_FORWARD,
+                                   &(operands){ .x = in.x, .w = in.w, .y = plain.y }, in.b, &g));
             TT_CHECK_OK(tti_cpu_conv_grad_weight(fast.w, in.y, in.x, &g));
-            TT_CHECK_OK(tti_conv_plain_grad_weight(plain.w, in.y, in.x, &g));
+            TT_CHECK_OK(plain_conv(TTI_CONV_GRAD_WEIGHT,
+                                   &(operands){ .x = in.x, .w = plain.w, .y = in.y }, NULL, &g));
             me->worst = fmax(me->worst, distance(fast.y, plain.y));
             me->worst = fmax(me->worst, distance(fast.w, plain.w));
         }
