@@ -46,7 +46,7 @@ typedef struct tti_kernel_slot {
 } tti_kernel_slot;
 
 /* The kernel `name` of the program, built with `options` (-D...) for the kind of d. The options always also
- * have WG (work-items of a group: tti_group_size) and, on devices that are CPUs, CPU_DEVICE. NULL: the
+ * have WG (work-items of a group: tti_group_size) and, on devices that are CPUs where WG is 1, CPU_DEVICE. NULL: the
  * text does not build; the message has the compiler's first lines. */
 tti_kernel *tti_kernel_build(tt_device d, const tti_program *p, const char *options,
                              const char *name);
