@@ -17,6 +17,18 @@ typedef struct tti_kernel tti_kernel;   /* compiled, for all devices of the kind
 typedef struct tti_program tti_program; /* device/launch.h */
 typedef struct tti_arg tti_arg;
 
+/* c [m, n] = alpha * op(a) @ op(b) + beta * c for each matrix of a batch; row-major, c contiguous; lda and ldb are
+ * the distances between rows as stored, steps those between matrices, in elements. */
+typedef struct tti_accel_gemm {
+    tt_dtype dtype; /* float32, float64, complex64 or complex128 */
+    bool ta, tb;
+    int64_t m, n, k, lda, ldb;
+    int64_t batch, a_step, b_step;
+    double alpha, beta;
+    const void *a, *b;
+    void *c;
+} tti_accel_gemm;
+
 struct tti_accel {
     tt_status (*properties)(int index, tt_device_properties *p);
     tt_status (*native)(int index, tt_device_native *n);
@@ -65,6 +77,9 @@ struct tti_accel {
     tti_kernel *(*kernel)(const tti_program *p, const char *options, const char *name);
     tt_status (*launch)(tti_queue *q, tti_kernel *k, size_t groups, size_t group_size,
                         const tti_arg *args, int n_args);
+    /* ---- products of matrices by the kind's own library: NULL: there is none ---------------------- */
+    bool (*has_gemm)(void); /* whether it can be opened */
+    tt_status (*gemm)(tti_queue *q, const tti_accel_gemm *g);
     /* Kernels report bad indices here: tti_trouble, checked where somebody waits. Device memory. */
     void *(*trouble)(int index);
 };

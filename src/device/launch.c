@@ -119,6 +119,9 @@ static tt_status report(tt_device d, const tti_trouble *t)
 {
     char name[16];
 
+    if (t->op == TTI_TROUBLE_HOST) /* value: the status with which it ended */
+        return TT_FAIL((tt_status)t->value, "%s failed on %s (noticed when it was waited for)",
+                       trouble_names[t->op], tt_device_name(d, name, sizeof name));
     return TT_FAIL(TT_ERR_INVALID,
                    "%s: index %lld at position %lld is out of range for size %lld (on %s, noticed "
                    "when it was waited for)",

@@ -99,7 +99,8 @@ bool tti_device_has_fp64(tt_device d);
     X(EMBEDDING_BAG, "embedding_bag") \
     X(CROSS_ENTROPY, "cross_entropy") \
     X(NLL_LOSS, "nll_loss")           \
-    X(MASKED, "masked_scatter")
+    X(MASKED, "masked_scatter")       \
+    X(HOST, "a product of matrices or a convolution")
 
 typedef enum tti_trouble_op {
     TTI_TROUBLE_NONE,

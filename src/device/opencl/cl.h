@@ -108,4 +108,9 @@ tti_kernel *tti_cl_kernel(const tti_program *p, const char *options, const char 
 tt_status tti_cl_launch(tti_queue *q, tti_kernel *k, size_t groups, size_t group_size,
                         const tti_arg *args, int n_args);
 
+/* ---- clblast.c ----------------------------------------------------------------------------------- */
+
+bool tti_cl_has_gemm(void);
+tt_status tti_cl_gemm(tti_queue *q, const tti_accel_gemm *g);
+
 #endif

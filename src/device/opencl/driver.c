@@ -49,6 +49,8 @@ static const tti_accel accel_cl = {
     .copy_out = tti_cl_copy_out,
     .kernel = tti_cl_kernel,
     .launch = tti_cl_launch,
+    .has_gemm = tti_cl_has_gemm,
+    .gemm = tti_cl_gemm,
     .trouble = trouble,
 };
 
