@@ -5,7 +5,7 @@ prefix  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
-.PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives parity
+.PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives bench-device parity
 .PHONY: bench-torch install clean
 .DEFAULT_GOAL := all
 
@@ -70,6 +70,10 @@ bench-ddp: release ## measure data-parallel steps against PyTorch's DDP; results
 bench-collectives: release ## measure collectives against MPIs and Gloo; results in build/bench
 	@scripts/setup bench
 	@scripts/bench collectives
+
+bench-device: release ## measure OpenCL devices against plain OpenCL; results in build/bench
+	@scripts/setup device
+	@scripts/bench device
 
 bench-torch: release ## measure the PyTorch plug-in against Gloo; results in build/bench
 	@scripts/setup torch
