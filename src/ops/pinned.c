@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors in pinned host memory, and copies from and to it that the host does not wait for. */
-#include "device/cache.h"
 #include "device/pinned.h"
 #include "ops/op.h"
 #include "tutti/memory.h"
@@ -104,25 +103,4 @@ tt_tensor *tt_to_device_async(tt_tensor *t, tt_device d)
     if (can_be_later(y, t))
         return copy_later(y, t) == TT_OK ? y : NULL;
     return tti_copy(y, t) == TT_OK ? y : NULL;
-}
-
-tt_status tt_tensor_record_stream(tt_tensor *t, tt_stream *s)
-{
-    char name[32];
-
-    if (t == NULL || s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "record_stream: expected a tensor and a stream, got NULL");
-    if (t->sparse != NULL) {
-        TT_TRY(tt_tensor_record_stream(t->sparse->indices, s));
-        return tt_tensor_record_stream(t->sparse->values, s);
-    }
-    if (tt_tensor_is_pinned(t))
-        return t->numel != 0 ? tti_pinned_record(tti_data(t), s) : TT_OK;
-    if (t->device.kind == TT_DEVICE_CPU)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "record_stream: expected a tensor on an accelerator, got one on %s",
-                       tt_device_name(t->device, name, sizeof name));
-    if (t->storage->data == NULL)
-        return TT_OK;
-    return tti_cache_record_stream(t->device, t->storage->data, s);
 }
