@@ -62,19 +62,28 @@ static tt_tensor *view_of(const tt_tensor *flat, const tt_tensor *like, int64_t 
     return tt_tensor_retain(tti_view_raw(flat, like->dims, strides, like->n_dims, offset));
 }
 
-/* Room for `total` elements, in the group's memory what travels. */
-static tt_status alloc_bucket(const tt_ddp *d, tti_ddp_bucket *b, int64_t total, tt_dtype dtype)
+/* Memory that travels: the group's own, unless the gradients are on a device. */
+static tt_tensor *alloc_travelling(const tt_ddp *d, tt_shape shape, tt_dtype dtype,
+                                   tt_device device)
 {
-    tt_dtype reduce = d->precision.reduce;
+    return device.kind == TT_DEVICE_CPU ? tt_pg_alloc(d->pg, shape, dtype)
+                                        : tt_empty(shape, dtype, device);
+}
+
+/* Room for `total` elements of the kind of `like`, beside it. */
+static tt_status alloc_bucket(const tt_ddp *d, tti_ddp_bucket *b, int64_t total,
+                              const tt_tensor *like)
+{
+    tt_dtype reduce = d->precision.reduce, dtype = (tt_dtype)like->dtype;
     bool converts = reduce != TT_F32 && reduce != dtype && tt_dtype_is_floating(dtype);
     tt_shape shape = TT_SHAPE(total > 0 ? total : 1);
 
-    b->flat = tt_tensor_retain(converts ? tt_zeros(shape, dtype, TT_CPU)
-                                        : tt_pg_alloc(d->pg, shape, dtype));
+    b->flat = tt_tensor_retain(converts ? tt_zeros(shape, dtype, like->device)
+                                        : alloc_travelling(d, shape, dtype, like->device));
     if (b->flat == NULL || tt_zero_(b->flat) == NULL)
         return tt_last_status();
     if (converts)
-        b->wire = tt_tensor_retain(tt_pg_alloc(d->pg, shape, reduce));
+        b->wire = tt_tensor_retain(alloc_travelling(d, shape, reduce, like->device));
     return !converts || b->wire != NULL ? TT_OK : tt_last_status();
 }
 
@@ -95,7 +104,7 @@ static tt_status fill_bucket(layout *l, tti_ddp_bucket *b)
         b->bytes += (size_t)t->numel * tti_esize(t);
     }
     if (st == TT_OK && !l->d->params[b->params[0]].sparse)
-        st = alloc_bucket(l->d, b, total, (tt_dtype)first->dtype);
+        st = alloc_bucket(l->d, b, total, first);
     for (int i = 0; st == TT_OK && b->flat != NULL && i < b->n_params; i++) {
         int p = b->params[i];
 

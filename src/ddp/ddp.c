@@ -28,8 +28,6 @@ static tt_status add_param(tt_ddp *d, const char *name, tt_tensor *t)
 {
     tti_ddp_param *p = &d->params[d->n_params];
 
-    if (!tt_device_equal(t->device, TT_CPU))
-        return TT_FAIL(TT_ERR_UNSUPPORTED, "ddp: parameter \"%s\" is not on the CPU", name);
     *p = (tti_ddp_param){ .ddp = d, .index = d->n_params };
     p->name = tti_strdup(name);
     if (p->name == NULL)
@@ -64,6 +62,15 @@ static tt_status collect_params(tt_ddp *d)
             TT_ERR_INVALID,
             "ddp: the module has no parameter that requires a gradient: nothing to train");
     return st;
+}
+
+/* A module on one accelerator gets its inputs there. */
+static void find_device(tt_ddp *d)
+{
+    d->device = d->params[0].t->device;
+    for (int i = 1; i < d->n_params; i++)
+        if (!tt_device_equal(d->params[i].t->device, d->device))
+            d->device = TT_CPU;
 }
 
 tt_status tti_ddp_make_maps(tt_ddp *d)
@@ -117,6 +124,7 @@ static tt_status set_up(tt_ddp *d, const tt_ddp_options *opt)
                             &d->caps));
     TT_TRY(copy_names(d, opt));
     TT_TRY(collect_params(d));
+    find_device(d);
     TT_TRY(tti_ddp_mark_sparse(d));
     TT_TRY(make_books(d));
     TT_TRY(tti_ddp_verify(d));

@@ -77,6 +77,8 @@ struct tt_ddp {
     bool static_graph;
     bool search;      /* find_unused, and the graph may change */
     bool skip_unused; /* search: nor reduce what nobody uses */
+    tt_device
+        device; /* where inputs go: that of all parameters, if it is an accelerator; else the CPU */
     tt_ddp_precision precision;
     tti_ddp_twin *twins; /* precision.params: of all parameters that have one */
     int n_twins;

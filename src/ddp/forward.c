@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forward: what ranks agree on before it, and what the next backward has to know after it. */
 #include "ddp/ddp.h"
+#include "tutti/ops.h"
 
 /* The innermost tt_ddp whose forward runs on this thread. */
 static _Thread_local tt_ddp *running;
@@ -109,6 +110,12 @@ static tt_status after(tt_ddp *d, bool reducing, tt_tensor *const *outs, int n)
     return TT_OK;
 }
 
+/* An input where the module is; without a graph of its own, as inputs are. */
+static tt_tensor *move_input(void *ctx, tt_tensor *t)
+{
+    return tt_to_device(t, ((const tt_ddp *)ctx)->device);
+}
+
 tt_tensor *tt_ddp_forward(tt_ddp *d, tt_tensor *x)
 {
     tt_tensor *y;
@@ -120,7 +127,7 @@ tt_tensor *tt_ddp_forward(tt_ddp *d, tt_tensor *x)
         return NULL;
     d->outer = running;
     running = d;
-    y = tti_ddp_run(d, x);
+    y = tti_ddp_run(d, d->device.kind != TT_DEVICE_CPU ? move_input(d, x) : x);
     running = d->outer;
     d->hidden = false;
     if (y == NULL || tti_ddp_note_error(d, after(d, reducing, &y, 1)) != TT_OK)
@@ -168,6 +175,15 @@ static tt_status after_value(tt_ddp *d, bool reducing, const tt_value *out)
     return st;
 }
 
+static tt_value *run_moved(tt_ddp *d, tt_value *in)
+{
+    tt_value *moved = tt_value_map_tensors(in, move_input, d);
+    tt_value *out = moved != NULL ? tti_ddp_run_value(d, moved) : NULL;
+
+    tt_value_free(moved);
+    return out;
+}
+
 tt_value *tt_ddp_call(tt_ddp *d, tt_value *in)
 {
     tt_value *out;
@@ -179,7 +195,7 @@ tt_value *tt_ddp_call(tt_ddp *d, tt_value *in)
         return NULL;
     d->outer = running;
     running = d;
-    out = tti_ddp_run_value(d, in);
+    out = d->device.kind != TT_DEVICE_CPU ? run_moved(d, in) : tti_ddp_run_value(d, in);
     running = d->outer;
     if (out == NULL || tti_ddp_note_error(d, after_value(d, reducing, out)) == TT_OK)
         return out;

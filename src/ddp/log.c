@@ -136,6 +136,17 @@ static void add_orders(record *r, const tt_ddp *d)
     add_text(r, "rebuilt_per_bucket_param_indices", &places);
 }
 
+static void add_device(record *r, const tt_ddp *d)
+{
+    bool one = d->device.kind != TT_DEVICE_CPU;
+    char id[16] = "";
+
+    if (one)
+        snprintf(id, sizeof id, "%d", d->device.index);
+    add_words(r, "device_ids", id);
+    add_int(r, "output_device", one ? d->device.index : -1);
+}
+
 static void add_set_up(record *r, const tt_ddp *d)
 {
     static const char *const levels[] = { "OFF", "OFF", "INFO", "DETAIL" };
@@ -147,8 +158,7 @@ static void add_set_up(record *r, const tt_ddp *d)
     add_int(r, "rank", tt_pg_rank(d->pg));
     add_words(r, "module_name", tt_module_class_of(d->module)->name);
     add_int(r, "has_sync_bn", tt_module_has_sync_batch_norm(d->module));
-    add_words(r, "device_ids", "");
-    add_int(r, "output_device", -1);
+    add_device(r, d);
     add_int(r, "broadcast_buffers", d->buffer_sync);
     add_int(r, "bucket_cap_bytes", (int64_t)d->caps.cap);
     add_int(r, "find_unused_parameters", d->find_unused);

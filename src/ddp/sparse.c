@@ -35,9 +35,9 @@ static tt_tensor *nothing(const tt_tensor *t)
 
     for (int i = 1; i < t->n_dims; i++)
         rows.dims[i] = t->dims[i];
-    return tt_sparse_coo_unchecked(tt_zeros(TT_SHAPE(1, 0), TT_I64, TT_CPU),
-                                   tt_zeros(rows, (tt_dtype)t->dtype, TT_CPU), tt_tensor_shape(t),
-                                   true);
+    return tt_sparse_coo_unchecked(tt_zeros(TT_SHAPE(1, 0), TT_I64, t->device),
+                                   tt_zeros(rows, (tt_dtype)t->dtype, t->device),
+                                   tt_tensor_shape(t), true);
 }
 
 tt_status tti_ddp_stage_sparse(tt_ddp *d, tti_ddp_param *p, bool got)

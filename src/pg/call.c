@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "pg/pack.h"
 #include "tensor/tensor.h"
 #include "tutti/ops.h"
 
@@ -82,22 +81,15 @@ tti_part *tti_call_part(tti_call *c, tti_coll_kind kind, const tt_coll_options *
 tt_status tti_call_arg(tti_call *c, tt_tensor *t, bool in, bool out, tti_span *span_p)
 {
     TT_TRY(grow((void **)&c->args, c->small_args, c->n_args, &c->cap_args, sizeof *c->args));
-    tti_arg *a = &c->args[c->n_args];
+    tti_call_tensor *a = &c->args[c->n_args];
     size_t bytes = (size_t)t->numel * tti_esize(t);
 
-    a->host = NULL;
-    if (!tti_is_contiguous(t) && t->numel > 0) {
-        a->host = tti_malloc(bytes);
-        if (a->host == NULL)
-            return TT_ERR_NOMEM;
-        if (in)
-            tti_pack(t, a->host);
-    }
+    TT_TRY(tti_stage_open(&a->stage, t, in));
     a->t = c->on_heap ? tt_tensor_retain(t) : t;
     a->in = in;
     a->out = out;
     c->n_args++;
-    *span_p = (tti_span){ a->host != NULL ? a->host : tti_data(t), bytes };
+    *span_p = (tti_span){ a->stage.data, bytes };
     return TT_OK;
 }
 
@@ -152,7 +144,7 @@ void tti_call_drop(tti_call *c)
     if (c->free_ctx != NULL)
         c->free_ctx(c->ctx);
     for (int i = 0; i < c->n_args; i++) {
-        tti_mfree(c->args[i].host);
+        tti_stage_close(&c->args[i].stage);
         if (c->on_heap)
             tt_tensor_free(c->args[i].t);
     }
@@ -170,7 +162,7 @@ void tti_call_drop(tti_call *c)
 
 static void record(tti_call *c, bool alone)
 {
-    const tti_arg *a = c->n_args > 0 ? &c->args[0] : NULL;
+    const tti_call_tensor *a = c->n_args > 0 ? &c->args[0] : NULL;
     tti_record rec = {
         .op = c->op,
         .seq = c->seq,
@@ -205,7 +197,7 @@ static __attribute__((noinline)) void profile(tti_call *c)
             return;
     }
     for (int i = 0; i < c->n_args; i++) {
-        const tti_arg *a = &c->args[i];
+        const tti_call_tensor *a = &c->args[i];
         if (a->in)
             shapes[e.n_shapes++] = tti_prof_shape(a->t);
         e.in_numel += a->in ? a->t->numel : 0;
@@ -229,16 +221,19 @@ static __attribute__((noinline)) void profile(tti_call *c)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-static void write_back(tti_call *c)
+static tt_status wait_devices(tti_call *c)
 {
-    for (int i = 0; i < c->n_args; i++) {
-        tti_arg *a = &c->args[i];
-        if (!a->out)
-            continue;
-        if (a->host != NULL)
-            tti_unpack(a->t, a->host);
-        tti_bump_version(a->t);
-    }
+    for (int i = 0; i < c->n_args; i++)
+        TT_TRY(tti_stage_wait(&c->args[i].stage));
+    return TT_OK;
+}
+
+static tt_status write_back(tti_call *c)
+{
+    for (int i = 0; i < c->n_args; i++)
+        if (c->args[i].out)
+            TT_TRY(tti_stage_back(&c->args[i].stage, c->args[i].t));
+    return TT_OK;
 }
 
 static tt_status run_part(tti_call *c, tti_part *p)
@@ -303,12 +298,13 @@ tt_status tti_call_run(tti_call *c)
         end(c, st);
         return st;
     }
+    st = wait_devices(c);
     alone = !c->on_heap && tti_alone_enter(&pg->alone, TTI_ALONE_RUNS);
     if (!alone)
         tti_run_lock(pg);
     if (c->on_heap)
         tti_recorder_started(pg->recorder, c->ticket);
-    if (__builtin_expect(tti_pg_debug(pg) == TT_DEBUG_DETAIL, 0))
+    if (__builtin_expect(st == TT_OK && tti_pg_debug(pg) == TT_DEBUG_DETAIL, 0))
         st = tti_call_verify(c, tti_deadline(c->timeout_ms));
     for (int i = 0; i < c->n_parts && st == TT_OK; i++)
         st = run_part(c, &c->parts[i]);
@@ -318,7 +314,7 @@ tt_status tti_call_run(tti_call *c)
     else
         tti_run_unlock(pg);
     if (st == TT_OK)
-        write_back(c);
+        st = write_back(c);
     else
         add_time(c, st);
     end(c, st);

@@ -5,17 +5,18 @@
 #define TTI_PG_CALL_H
 
 #include "pg/pg.h"
+#include "pg/stage.h"
 #include "pg/work.h"
 #include "prof/emit.h"
 
 enum { TTI_SMALL_CALL = 8 }; /* tensors that need no allocation */
 
-/* A tensor of the call. Strided ones are packed into `host` first and unpacked afterwards. */
-typedef struct tti_arg {
+/* A tensor of the call. */
+typedef struct tti_call_tensor {
     tt_tensor *t; /* retained if the call is on the heap */
-    void *host;   /* NULL: the tensor's own memory is used */
+    tti_stage stage;
     bool in, out;
-} tti_arg;
+} tti_call_tensor;
 
 /* One collective of a call; a coalesced call has several. */
 typedef struct tti_part {
@@ -37,10 +38,10 @@ struct tti_call {
 
     int n_args, n_spans, n_parts;
     int cap_args, cap_spans, cap_parts;
-    tti_arg *args;
+    tti_call_tensor *args;
     tti_span *spans;
     tti_part *parts;
-    tti_arg small_args[TTI_SMALL_CALL];
+    tti_call_tensor small_args[TTI_SMALL_CALL];
     tti_span small_spans[2 * TTI_SMALL_CALL];
     tti_part small_part;
 
@@ -86,7 +87,7 @@ tt_status tti_call_verify(tti_call *c, int64_t deadline_ns);
 
 /* ---- checks of arguments (check.c) ------------------------------------------------------- */
 
-/* A dense tensor with host memory. `op` begins the message, `what` names the argument. */
+/* A dense tensor. `op` begins the message, `what` names the argument. */
 tt_status tti_check_tensor(const tt_tensor *t, const char *op, const char *what);
 tt_status tti_check_reduce(tt_dtype dtype, const tt_coll_options *opt, const char *op);
 /* n tensors, none NULL, all of the type of the first (unless `mixed`). */

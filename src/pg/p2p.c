@@ -23,7 +23,7 @@ typedef struct message {
 
     const char *op;
     uint64_t seq;
-    void *host; /* of a strided tensor */
+    tti_stage stage;
     tti_p2p *p2p;
     uint64_t ticket;
     tti_prof_mark *mark;
@@ -103,12 +103,8 @@ static tt_status start(message *m)
     tt_tensor *t = m->t;
     size_t bytes = (size_t)t->numel * tti_esize(t);
 
-    if (!tti_is_contiguous(t) && t->numel > 0) {
-        if ((m->host = tti_malloc(bytes)) == NULL)
-            return TT_ERR_NOMEM;
-        if (m->send)
-            tti_pack(t, m->host);
-    }
+    TT_TRY(tti_stage_open(&m->stage, t, m->send));
+    TT_TRY(tti_stage_wait(&m->stage)); /* a receive may write at once */
     m->seq = 1 + atomic_fetch_add_explicit(&m->pg->p2p_seq, 1, memory_order_relaxed);
     record(m);
     if (tti_prof_on())
@@ -117,7 +113,7 @@ static tt_status start(message *m)
         return TT_OK;
     return m->pg->ops->p2p->start(m->pg->backend,
                                   &(tti_p2p_args){ .send = m->send,
-                                                   .data = m->host != NULL ? m->host : tti_data(t),
+                                                   .data = m->stage.data,
                                                    .bytes = bytes,
                                                    .peer = m->peer,
                                                    .tag = m->tag,
@@ -146,18 +142,15 @@ static tt_status finish(message *m, tt_status st, int *source_p)
     if (m->p2p != NULL && st == TT_OK)
         st = pg->ops->p2p->result(m->p2p, &source);
     tti_recorder_ended(pg->recorder, m->ticket, st);
-    if (st == TT_OK && !m->send) {
-        if (m->host != NULL)
-            tti_unpack(m->t, m->host);
-        tti_bump_version(m->t);
-    }
+    if (st == TT_OK && !m->send)
+        st = tti_stage_back(&m->stage, m->t);
     if (st == TT_ERR_TIMEOUT || st == TT_ERR_PEER)
         tti_recorder_dump(pg->recorder, tt_status_name(st), tt_last_error());
     if (m->p2p != NULL)
         drop(m, st);
     if (m->mark != NULL)
         tti_prof_op_end(m->mark, st != TT_OK);
-    tti_mfree(m->host);
+    tti_stage_close(&m->stage);
     *source_p = m->send ? -1 : source;
     return st;
 }

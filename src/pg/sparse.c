@@ -7,6 +7,7 @@
 #include "tensor/tensor.h"
 #include "tutti/autograd.h"
 #include "tutti/ops.h"
+#include "tutti/stream.h"
 #include "tutti/sparse.h"
 
 /* What has to be the same everywhere, and how many entries a rank has. */
@@ -127,11 +128,12 @@ static tt_dtype sum_type(tt_dtype d)
     return d == TT_F16 || d == TT_BF16 ? TT_F32 : d == TT_BOOL ? TT_I64 : d;
 }
 
-/* Puts the entries of `sum` in place of t's. */
+/* Puts the entries of `sum`, which is on the host, in place of t's. */
 static tt_status replace(tt_tensor *t, tt_tensor *sum)
 {
-    tt_tensor *indices = tt_contiguous(tt_sparse_indices(sum));
-    tt_tensor *values = tt_contiguous(tt_to_dtype(tt_sparse_values(sum), (tt_dtype)t->dtype));
+    tt_tensor *indices = tt_to_device(tt_contiguous(tt_sparse_indices(sum)), t->device);
+    tt_tensor *values = tt_to_device(
+        tt_contiguous(tt_to_dtype(tt_sparse_values(sum), (tt_dtype)t->dtype)), t->device);
 
     if (indices == NULL || values == NULL)
         return tt_last_status();
@@ -148,8 +150,9 @@ static tt_status replace(tt_tensor *t, tt_tensor *sum)
 static tt_status add_up(sum_call *s)
 {
     tt_tensor *t = s->t;
-    tt_tensor *columns = tt_contiguous(tt_transpose(tt_detach(t->sparse->indices), 0, 1));
-    tt_tensor *rows = tt_contiguous(tt_detach(t->sparse->values));
+    tt_tensor *places = tt_to_device(tt_detach(t->sparse->indices), TT_CPU);
+    tt_tensor *columns = tt_contiguous(tt_transpose(places, 0, 1));
+    tt_tensor *rows = tt_contiguous(tt_to_device(tt_detach(t->sparse->values), TT_CPU));
     tt_tensor *indices, *values;
 
     if (columns == NULL || rows == NULL)
@@ -160,8 +163,9 @@ static tt_status add_up(sum_call *s)
         return tt_last_status();
     values = tt_to_dtype(values, sum_type((tt_dtype)t->dtype));
     indices = tt_contiguous(tt_transpose(indices, 0, 1));
-    return replace(
-        t, tt_sparse_coalesce(tt_sparse_coo_unchecked(indices, values, tt_tensor_shape(t), false)));
+    TT_TRY(replace(t, tt_sparse_coalesce(
+                          tt_sparse_coo_unchecked(indices, values, tt_tensor_shape(t), false))));
+    return t->device.kind != TT_DEVICE_CPU ? tt_stream_sync(tt_stream_current(t->device)) : TT_OK;
 }
 
 static tt_status run(void *ctx, tt_pg *pg)
@@ -191,6 +195,8 @@ tt_status tti_pg_sparse_all_reduce(tt_pg *pg, tt_tensor *t, const tt_coll_option
     if (opt != NULL && opt->op != TT_REDUCE_SUM)
         return TT_FAIL(TT_ERR_INVALID, "all_reduce: sparse tensors can be summed only, not %s",
                        tt_reduce_op_name(opt->op));
+    if (t->device.kind != TT_DEVICE_CPU) /* the sum is made by a thread with another stream */
+        TT_TRY(tt_stream_sync(tt_stream_current(t->device)));
     s = tti_calloc(1, sizeof *s);
     if (s == NULL)
         return TT_ERR_NOMEM;

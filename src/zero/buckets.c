@@ -64,6 +64,7 @@ static tt_status place_params(tti_zero_group *g, const tt_tensor *flat, int r, i
 static tt_status make_bucket(const tt_zero *z, tti_zero_group *g, tt_dtype dtype)
 {
     tti_zero_bucket *b = &g->buckets[dtype];
+    tt_device device = g->params[0].t->device; /* that of all */
     int64_t total = 0, offset = 0;
 
     for (int r = 0; r < z->size; r++)
@@ -71,7 +72,9 @@ static tt_status make_bucket(const tt_zero *z, tti_zero_group *g, tt_dtype dtype
     b->parts = tti_calloc((size_t)z->size, sizeof *b->parts);
     if (b->parts == NULL)
         return TT_ERR_NOMEM;
-    b->flat = tt_tensor_retain(tt_pg_alloc(z->pg, TT_SHAPE(total), dtype));
+    b->flat =
+        tt_tensor_retain(device.kind == TT_DEVICE_CPU ? tt_pg_alloc(z->pg, TT_SHAPE(total), dtype)
+                                                      : tt_empty(TT_SHAPE(total), dtype, device));
     if (b->flat == NULL || tt_zero_(b->flat) == NULL)
         return tt_last_status();
     for (int r = 0; r < z->size; r++) {

@@ -22,8 +22,11 @@ static tt_status check_params(tt_tensor *const *params, int n)
             return TT_FAIL(TT_ERR_INVALID, "zero: parameter %d is NULL", i);
         if (params[i]->storage == NULL || params[i]->grad_fn != NULL)
             return TT_FAIL(TT_ERR_INVALID, "zero: expected dense leaves, parameter %d is none", i);
-        if (!tt_device_equal(params[i]->device, TT_CPU))
-            return TT_FAIL(TT_ERR_UNSUPPORTED, "zero: parameter %d is not on the CPU", i);
+        if (!tt_device_equal(params[i]->device, params[0]->device))
+            return TT_FAIL(TT_ERR_UNSUPPORTED,
+                           "zero: parameters 0 and %d are on different devices: %s and %s", i,
+                           tt_device_name(params[0]->device, (char[16]){ 0 }, 16),
+                           tt_device_name(params[i]->device, (char[16]){ 0 }, 16));
     }
     return TT_OK;
 }

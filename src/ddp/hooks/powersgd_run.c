@@ -91,7 +91,8 @@ static tt_status sort_grads(run *r)
 static tt_status take_square(run *r)
 {
     int64_t n = tt_tensor_numel(r->flat), side = (int64_t)ceil(sqrt((double)n));
-    tt_tensor *all = tt_zeros(TT_SHAPE(side * side), tt_tensor_dtype(r->flat), TT_CPU);
+    tt_tensor *all =
+        tt_zeros(TT_SHAPE(side * side), tt_tensor_dtype(r->flat), tt_tensor_device(r->flat));
 
     if (tt_copy_(tt_narrow(all, 0, 0, n), r->flat) == NULL)
         return tt_last_status();
@@ -105,13 +106,14 @@ static tt_status take_square(run *r)
 static tt_status have(const run *r, tt_pg *pg, tt_tensor **t_p, int64_t n, bool *made_p)
 {
     tt_dtype dtype = tt_tensor_dtype(r->flat);
+    tt_device device = tt_tensor_device(r->flat);
     tt_tensor *t = *t_p;
 
     *made_p = t == NULL || tt_tensor_numel(t) != n || tt_tensor_dtype(t) != dtype;
     if (!*made_p)
         return TT_OK;
-    t = tt_zero_(pg != NULL ? tt_pg_alloc(pg, TT_SHAPE(n), dtype)
-                            : tt_empty(TT_SHAPE(n), dtype, TT_CPU));
+    t = tt_zero_(pg != NULL && device.kind == TT_DEVICE_CPU ? tt_pg_alloc(pg, TT_SHAPE(n), dtype)
+                                                            : tt_empty(TT_SHAPE(n), dtype, device));
     if (t == NULL)
         return tt_last_status();
     tt_tensor_free(*t_p);

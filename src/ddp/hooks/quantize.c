@@ -177,7 +177,7 @@ static exchange *exchange_new(tt_pg *pg, tt_tensor *flat, int64_t width)
 
 static tt_future *quantize(tt_pg *pg, const tt_ddp_bucket *b, int64_t width)
 {
-    tt_tensor *values = tt_to_dtype(b->flat, TT_F32);
+    tt_tensor *values = tt_to_device(tt_to_dtype(b->flat, TT_F32), TT_CPU);
     tt_work *w = NULL;
     exchange *x;
 
