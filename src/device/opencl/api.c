@@ -5,11 +5,15 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#include "base/env.h"
+
 tti_cl_api tti_cl;
 
 bool tti_cl_open(const char **why)
 {
-    void *lib = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL); /* stays: it has threads */
+    const char *name = tti_env_get(TTI_ENV_CL_LIBRARY);
+    void *lib = dlopen(name != NULL ? name : "libOpenCL.so.1",
+                       RTLD_NOW | RTLD_LOCAL); /* stays: it has threads */
 
     if (lib == NULL) {
         *why = "no OpenCL loader (libOpenCL.so.1): install ocl-icd-libopencl1 and a driver, such "

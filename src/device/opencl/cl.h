@@ -30,6 +30,9 @@ typedef struct tti_cl_state {
     bool is_cpu;   /* all of them compute in the host's memory, and run host functions in queues */
     int group;     /* WG */
     char key[512]; /* device, driver and versions: part of the names of cached programs */
+    bool alike;    /* what is built for one device is good for all */
+    cl_device_id ids[TTI_MAX_DEVICES]; /* of the driver, each once */
+    int n_ids;
     tti_cl_device devices[TTI_MAX_DEVICES];
 } tti_cl_state;
 
@@ -101,6 +104,13 @@ tt_status tti_cl_copy_out(tti_queue *q, void *host, const void *src, size_t byte
 tt_status tti_cl_timer_add(uint64_t ns, void (*fn)(void *arg), void *arg, cl_event user);
 
 /* ---- program.c, kernel.c ------------------------------------------------------------------------- */
+
+/* How often programs came from where, in this process. */
+typedef struct tti_cl_builds {
+    _Atomic int from_source, from_disk, kept;
+} tti_cl_builds;
+
+extern tti_cl_builds tti_cl_build_counts;
 
 /* Built for all devices, from the disk cache or from source. */
 cl_program tti_cl_program_build(const tti_program *p, const char *options);

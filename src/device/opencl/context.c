@@ -214,11 +214,16 @@ static void fill_state(const cl_device_id *ids, int n)
         a->devices[i].properties.group = a->group;
     tti_cl.GetPlatformInfo(a->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
     snprintf(a->key, sizeof a->key, "%s|%s|%s|%s", p->name, p->vendor, p->driver, version);
+    a->alike = true;
+    for (int i = 1; i < n; i++)
+        a->alike = a->alike && strcmp(a->devices[i].properties.name, p->name) == 0 &&
+                   strcmp(a->devices[i].properties.driver, p->driver) == 0 &&
+                   a->devices[i].properties.has_fp64 == p->has_fp64;
 }
 
 static void start(void)
 {
-    cl_device_id ids[TTI_MAX_DEVICES], one_each[TTI_MAX_DEVICES];
+    cl_device_id ids[TTI_MAX_DEVICES];
     cl_int code = CL_SUCCESS;
     int n;
 
@@ -229,8 +234,9 @@ static void start(void)
     if (n == 0)
         return;
     fill_state(ids, n);
+    tti_cl_all.n_ids = unique(ids, n, tti_cl_all.ids);
     tti_cl_all.context =
-        tti_cl.CreateContext(NULL, (cl_uint)unique(ids, n, one_each), one_each, NULL, NULL, &code);
+        tti_cl.CreateContext(NULL, (cl_uint)tti_cl_all.n_ids, tti_cl_all.ids, NULL, NULL, &code);
     if (tti_cl_all.context == NULL) {
         why = "the OpenCL driver cannot make a context over its devices";
         return;

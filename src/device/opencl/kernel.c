@@ -12,7 +12,7 @@ typedef struct built {
     struct built *next;
     const tti_program *program;
     char *options;
-    cl_program native;
+    cl_program native; /* NULL: being built */
 } built;
 
 struct tti_kernel {
@@ -27,31 +27,73 @@ struct tti_kernel {
     } last[2 * TTI_MAX_ARGS];
 };
 
-/* Everything built lives as long as the process. */
+/* Everything built lives as long as the process. Programs are built without the lock, different ones at the
+ * same time and each one once. */
 static pthread_mutex_t mu_built = PTHREAD_MUTEX_INITIALIZER;
-static built *programs;
-static tti_kernel *kernels;
+static pthread_cond_t ended = PTHREAD_COND_INITIALIZER; /* a build */
+static built *programs;                                 /* mu_built */
+static tti_kernel *kernels;                             /* mu_built */
 
-static built *program_of(const tti_program *p, const char *options)
+static built *find_program(const tti_program *p, const char *options)
 {
-    built *b;
-
-    for (b = programs; b != NULL; b = b->next)
+    for (built *b = programs; b != NULL; b = b->next)
         if (b->program == p && strcmp(b->options, options) == 0)
             return b;
-    b = tti_calloc(1, sizeof *b);
+    return NULL;
+}
+
+/* An entry that says that a program is being built. */
+static built *announce(const tti_program *p, const char *options)
+{
+    built *b = tti_calloc(1, sizeof *b);
+
     if (b == NULL)
         return NULL;
     b->program = p;
     b->options = tti_strdup(options);
-    b->native = b->options != NULL ? tti_cl_program_build(p, options) : NULL;
-    if (b->native == NULL) {
-        tti_mfree(b->options);
+    if (b->options == NULL) {
         tti_mfree(b);
         return NULL;
     }
     b->next = programs;
     programs = b;
+    return b;
+}
+
+static void withdraw(built *b)
+{
+    built **at = &programs;
+
+    while (*at != b)
+        at = &(*at)->next;
+    *at = b->next;
+    tti_mfree(b->options);
+    tti_mfree(b);
+}
+
+/* Under the lock, which is given up meanwhile. When a build fails, those who waited for it try themselves. */
+static built *program_of(const tti_program *p, const char *options)
+{
+    cl_program native;
+    built *b;
+
+    while ((b = find_program(p, options)) != NULL) {
+        if (b->native != NULL)
+            return b;
+        pthread_cond_wait(&ended, &mu_built);
+    }
+    b = announce(p, options);
+    if (b == NULL)
+        return NULL;
+    pthread_mutex_unlock(&mu_built);
+    native = tti_cl_program_build(p, options);
+    pthread_mutex_lock(&mu_built);
+    b->native = native;
+    if (native == NULL) {
+        withdraw(b);
+        b = NULL;
+    }
+    pthread_cond_broadcast(&ended);
     return b;
 }
 
