@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* SHA-256 in portable C: a few hundred MB/s, enough for program texts. */
 #include "base/sha256.h"
 
 #include <string.h>
