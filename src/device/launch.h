@@ -91,9 +91,11 @@ bool tti_device_has_fp64(tt_device d);
  * waits for the device (sync, copy to the host) gets the error. */
 #define TTI_TROUBLE_MAP(X)            \
     X(INDEX_SELECT, "index_select")   \
-    X(INDEX_PUT, "index_put")         \
+    X(INDEX_ADD, "index_add")         \
+    X(INDEX_COPY, "index_copy")       \
     X(GATHER, "gather")               \
     X(SCATTER, "scatter")             \
+    X(SCATTER_ADD, "scatter_add")     \
     X(ONE_HOT, "one_hot")             \
     X(EMBEDDING, "embedding")         \
     X(EMBEDDING_BAG, "embedding_bag") \
