@@ -131,6 +131,7 @@ typedef struct tt_loader_options {
     int n_ahead;           /* batches that threads load in advance; 0: two per thread */
     tt_collate_fn collate; /* NULL: stack the fields along a new first dimension */
     void *collate_ctx;
+    tt_device device; /* an accelerator: batches are moved there when they are taken */
 } tt_loader_options;
 
 typedef struct tt_batch {

@@ -24,6 +24,7 @@ TT_API tt_tensor *tt_add(tt_tensor *a, tt_tensor *b);
 TT_API tt_tensor *tt_sub(tt_tensor *a, tt_tensor *b);
 TT_API tt_tensor *tt_mul(tt_tensor *a, tt_tensor *b);
 TT_API tt_tensor *tt_div(tt_tensor *a, tt_tensor *b); /* integers give float32 */
+/* Integers divided by 0 are an error for these three on the CPU, and 0 on an accelerator. */
 TT_API tt_tensor *tt_floor_divide(tt_tensor *a, tt_tensor *b);
 TT_API tt_tensor *tt_fmod(tt_tensor *a, tt_tensor *b);      /* sign of a */
 TT_API tt_tensor *tt_remainder(tt_tensor *a, tt_tensor *b); /* sign of b */

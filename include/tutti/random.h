@@ -26,10 +26,17 @@ typedef struct tt_generator_state {
  * TUTTI_SEED, else 0. A generator may be used by several threads. */
 TT_API tt_generator *tt_generator_new(uint64_t seed);
 TT_API void tt_generator_free(tt_generator *g);
-TT_API tt_generator *tt_default_generator(tt_device device);   /* borrowed */
+TT_API tt_generator *tt_default_generator(tt_device device);   /* borrowed; NULL: no such device */
 TT_API void tt_generator_seed(tt_generator *g, uint64_t seed); /* offset becomes 0 */
 TT_API tt_generator_state tt_generator_get(tt_generator *g);
 TT_API void tt_generator_set(tt_generator *g, tt_generator_state state);
+TT_API void tt_generator_set_offset(tt_generator *g, uint64_t offset); /* the seed stays */
+
+/* The states of the default generators of all devices of a kind, at most n of them; returns how many devices
+ * there are. */
+TT_API int tt_generator_get_all(tt_device_kind kind, tt_generator_state *states, int n);
+/* Set those of the first n devices. */
+TT_API tt_status tt_generator_set_all(tt_device_kind kind, const tt_generator_state *states, int n);
 
 /* Seed the default generators of all devices. */
 TT_API void tt_seed(uint64_t seed);

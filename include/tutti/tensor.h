@@ -116,6 +116,12 @@ TT_API tt_tensor *tt_linspace(double start, double end, int64_t n, tt_dtype dtyp
                               tt_device device);
 TT_API tt_tensor *tt_eye(int64_t n, tt_dtype dtype, tt_device device);
 
+/* A new tensor like another one: of its type, and on `device` or, if that is NULL, where `like` is, whatever
+ * device is current. The values are converted. */
+TT_API tt_tensor *tt_new_from(const tt_tensor *like, const double *values, tt_shape shape,
+                              const tt_device *device);
+TT_API tt_tensor *tt_full_like(const tt_tensor *t, double value);
+
 /* A contiguous tensor with a copy of the elements at `data`. */
 TT_API tt_tensor *tt_from_data(const void *data, tt_shape shape, tt_dtype dtype);
 /* TT_FLOATS(1, 2, 3): a float32 vector from its elements; TT_INTS likewise int64. */
@@ -158,8 +164,9 @@ TT_API bool tt_tensor_shares_storage(const tt_tensor *a, const tt_tensor *b);
 /* How often the storage was written in place. */
 TT_API uint64_t tt_tensor_version(const tt_tensor *t);
 
-/* The first element in host memory, or NULL (with an error) for a tensor that is elsewhere or
- * sparse. Writing through it is not noticed by autograd. */
+/* The address of the first element, in the memory of the tensor's device: only of a tensor on the CPU
+ * may the host read and write it (tt_to_device first, or tt_copy_out_f32). NULL, with an error, for a
+ * sparse tensor. Writing through it is not noticed by autograd. */
 TT_API void *tt_tensor_data(const tt_tensor *t);
 /* The bytes of the tensor's elements: numel times element size. */
 TT_API size_t tt_tensor_bytes(const tt_tensor *t);

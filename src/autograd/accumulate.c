@@ -58,6 +58,9 @@ tt_tensor *tti_grad_fit(tt_tensor *g, const tti_out_meta *m, const char *what)
             g = tt_real(g);
         g = tt_to_dtype(g, (tt_dtype)m->dtype);
     }
+    if (g != NULL && tt_unlikely(!tt_device_equal(g->device, m->device)) && m->n_dims == 0 &&
+        m->device.kind == TT_DEVICE_CPU)
+        g = tt_to_device(g, m->device); /* a single host value goes with any device */
     if (g != NULL && !tt_device_equal(g->device, m->device))
         return TT_FAIL_NULL(TT_ERR_INVALID, "backward: the gradient for %s is on another device",
                             what);

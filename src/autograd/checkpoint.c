@@ -2,10 +2,19 @@
 /* Activation checkpointing. The usual way records the segment as always, but in a frame: its nodes
  * forget what they would save, and the first of them that backward asks runs the segment again to fill
  * the frame. The re-entrant way runs the segment unrecorded and starts a backward of its own inside
- * backward. Both replay the default random numbers of the CPU. */
+ * backward. Both replay the default random numbers of the CPU and of the devices of the inputs. */
 #include "graph/graph.h"
 #include "ops/op.h"
 #include "tutti/random.h"
+
+#define MAX_GENERATORS 4
+
+/* The states of the default generators that a segment may draw from. */
+typedef struct rng_states {
+    tt_generator *of[MAX_GENERATORS];
+    tt_generator_state state[MAX_GENERATORS];
+    int n;
+} rng_states;
 
 typedef struct segment {
     tti_frame frame; /* first: frames are freed through it */
@@ -14,7 +23,7 @@ typedef struct segment {
     tt_tensor **in; /* owned */
     int n_in, n_out;
     bool replay;
-    tt_generator_state rng;
+    rng_states rng;
     tti_autocast_modes modes; /* as they were */
 } segment;
 
@@ -31,12 +40,35 @@ static void frame_destroy(tti_frame *f)
     segment_destroy((segment *)f);
 }
 
+static void rng_add(rng_states *r, tt_device device)
+{
+    tt_generator *g = tt_default_generator(device);
+
+    for (int i = 0; i < r->n; i++)
+        if (r->of[i] == g)
+            return;
+    if (g == NULL || r->n == MAX_GENERATORS)
+        return;
+    r->of[r->n] = g;
+    r->state[r->n++] = tt_generator_get(g);
+}
+
+/* Put the states in place; `r` then has those that were there. */
+static void rng_swap(rng_states *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        tt_generator_state now = tt_generator_get(r->of[i]);
+
+        tt_generator_set(r->of[i], r->state[i]);
+        r->state[i] = now;
+    }
+}
+
 /* Run the segment on copies of its inputs that are outside of the graph but ask for the same
  * gradients. */
 static tt_status run_again(const segment *s, tt_tensor **in, tt_tensor **out)
 {
-    tt_generator *gen = tt_default_generator(TT_CPU);
-    tt_generator_state now = tt_generator_get(gen);
+    rng_states rng = s->rng;
     tti_autocast_modes modes = tti_autocast_get();
     tt_status st = TT_OK;
 
@@ -51,13 +83,13 @@ static tt_status run_again(const segment *s, tt_tensor **in, tt_tensor **out)
     if (st != TT_OK)
         return st;
     if (s->replay)
-        tt_generator_set(gen, s->rng);
+        rng_swap(&rng);
     tti_autocast_set(&s->modes);
     TT_ENABLE_GRAD
     st = s->fn(s->ctx, in, s->n_in, out, s->n_out);
     tti_autocast_set(&modes);
     if (s->replay)
-        tt_generator_set(gen, now);
+        rng_swap(&rng);
     return st;
 }
 
@@ -100,7 +132,10 @@ static segment *segment_new(tt_segment_fn fn, void *ctx, tt_tensor *const *in, i
     s->ctx = ctx;
     s->n_in = n_in;
     s->n_out = n_out;
-    s->rng = tt_generator_get(tt_default_generator(TT_CPU));
+    rng_add(&s->rng, TT_CPU);
+    for (int i = 0; i < n_in; i++)
+        if (in[i] != NULL)
+            rng_add(&s->rng, in[i]->device);
     s->modes = tti_autocast_get();
     return s;
 }

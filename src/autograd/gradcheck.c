@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/philox.h"
-#include "ops/op.h"
+#include "ops/element.h"
 
 typedef struct check {
     tt_segment_fn fn;
@@ -41,13 +41,13 @@ static double weight_at(uint64_t stream, int64_t i)
 
 static tt_tensor *random_like(const tt_tensor *t, uint64_t stream)
 {
-    tt_tensor *v = tti_empty(t->dims, t->n_dims, (tt_dtype)t->dtype, t->device);
+    tt_tensor *v = tti_empty(t->dims, t->n_dims, (tt_dtype)t->dtype, TT_CPU);
 
     if (v == NULL)
         return NULL;
     for (int64_t i = 0; i < n_reals(v); i++)
         ((double *)tti_data(v))[i] = weight_at(stream, i);
-    return v;
+    return tt_to_device(v, t->device);
 }
 
 static tt_status evaluate(const check *c, tt_tensor **out, double *value_p)
@@ -56,41 +56,63 @@ static tt_status evaluate(const check *c, tt_tensor **out, double *value_p)
 
     TT_TRY(c->fn(c->ctx, c->in, c->n_in, out, c->n_out));
     for (int i = 0; i < c->n_out; i++) {
-        tt_tensor *flat;
+        tt_tensor *flat, *weights;
 
         if (out[i] == NULL || !tti_wants_grad(out[i]) || c->weights[i] == NULL)
             continue;
-        flat = tti_contiguous(out[i]);
-        if (flat == NULL)
+        flat = tti_host_copy(out[i]);
+        weights = flat != NULL ? tti_host_copy(c->weights[i]) : NULL;
+        if (weights == NULL)
             return tt_last_status();
         for (int64_t j = 0; j < n_reals(flat); j++)
-            sum += ((double *)tti_data(flat))[j] * ((double *)tti_data(c->weights[i]))[j];
+            sum += ((double *)tti_data(flat))[j] * ((double *)tti_data(weights))[j];
     }
     *value_p = sum;
+    return TT_OK;
+}
+
+/* Real number `at` of an input, wherever that is. */
+static tt_status get_real(const tt_tensor *t, int64_t at, double *value_p)
+{
+    const double *x = (const double *)tti_data(t) + at;
+
+    if (t->device.kind != TT_DEVICE_CPU)
+        return t->storage->driver->copy_out(t->device.index, value_p, x, sizeof *x);
+    *value_p = *x;
+    return TT_OK;
+}
+
+static tt_status put_real(const tt_tensor *t, int64_t at, double value)
+{
+    double *x = (double *)tti_data(t) + at;
+
+    if (t->device.kind != TT_DEVICE_CPU)
+        return t->storage->driver->copy_in(t->device.index, x, &value, sizeof value);
+    *x = value;
     return TT_OK;
 }
 
 static tt_status numeric(const check *c, tt_tensor *in, int64_t at, tt_tensor **out,
                          double *slope_p)
 {
-    double *x = (double *)tti_data(in) + at;
-    double keep = *x, up = 0.0, down = 0.0;
+    double keep = 0.0, up = 0.0, down = 0.0;
     tt_status st;
 
-    *x = keep + c->eps;
+    TT_TRY(get_real(in, at, &keep));
+    TT_TRY(put_real(in, at, keep + c->eps));
     st = evaluate(c, out, &up);
-    if (st == TT_OK) {
-        *x = keep - c->eps;
+    if (st == TT_OK)
+        st = put_real(in, at, keep - c->eps);
+    if (st == TT_OK)
         st = evaluate(c, out, &down);
-    }
-    *x = keep;
+    TT_TRY(put_real(in, at, keep));
     *slope_p = (up - down) / (2.0 * c->eps);
     return st;
 }
 
 static tt_status compare_input(const check *c, int i, tt_tensor *grad, tt_tensor **out)
 {
-    tt_tensor *g = grad != NULL ? tti_contiguous(grad) : NULL;
+    tt_tensor *g = grad != NULL ? tti_host_copy(grad) : NULL;
 
     if (grad != NULL && g == NULL)
         return tt_last_status();
@@ -159,8 +181,8 @@ static tt_status check_inputs(tt_tensor *const *in, int n_in, int n_out)
             return TT_FAIL(TT_ERR_INVALID,
                            "gradcheck: expected float64 or complex128 inputs, input %d is %s", i,
                            tt_dtype_name((tt_dtype)in[i]->dtype));
-        if (!tti_is_contiguous(in[i]) || in[i]->device.kind != TT_DEVICE_CPU)
-            return TT_FAIL(TT_ERR_INVALID, "gradcheck: input %d must be contiguous and on cpu", i);
+        if (!tti_is_contiguous(in[i]))
+            return TT_FAIL(TT_ERR_INVALID, "gradcheck: input %d must be contiguous", i);
     }
     return TT_OK;
 }

@@ -119,17 +119,16 @@ static void gather_host(const tt_tensor *src, const tt_sample_at *at, int64_t n,
         memcpy(to + (size_t)i * bytes, from + (size_t)at[i].index * bytes, bytes);
 }
 
+/* One copy of the indices, one kernel. */
 static tt_status gather_device(const tt_tensor *src, const tt_sample_at *at, int64_t n,
                                tt_tensor *dst)
 {
-    for (int64_t i = 0; i < n; i++) {
-        tt_tensor *from = row_of(src, at[i].index), *to = row_of(dst, i);
+    tt_tensor *index = tti_empty(&n, 1, TT_I64, TT_CPU);
+    int64_t *to = index != NULL ? tti_data(index) : NULL;
 
-        if (from == NULL || to == NULL)
-            return tt_last_status();
-        TT_TRY(tti_copy(to, from));
-    }
-    return TT_OK;
+    for (int64_t i = 0; index != NULL && i < n; i++)
+        to[i] = at[i].index;
+    return tti_index_select(dst, src, 0, tt_to_device(index, src->device));
 }
 
 static tt_status rows_get_batch(void *ctx, const tt_sample_at *at, int64_t n, tt_tensor **fields)

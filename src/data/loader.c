@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "data/data.h"
 #include "tutti/autograd.h"
+#include "tutti/ops.h"
 
 typedef enum slot_state { SLOT_FREE, SLOT_BUSY, SLOT_READY } slot_state;
 
@@ -288,8 +289,10 @@ static void take(tt_loader *l, slot *s, tt_batch *b)
     for (int f = 0; f < b->n_fields; f++) {
         b->fields[f] = tti_scope_add(s->fields[f]);
         s->fields[f] = NULL;
+        if (b->fields[f] != NULL && l->opt.device.kind != TT_DEVICE_CPU)
+            b->fields[f] = tt_to_device(b->fields[f], l->opt.device);
         if (b->fields[f] == NULL)
-            b->status = TT_ERR_NOMEM;
+            b->status = tt_last_status();
     }
     if (b->status != TT_OK)
         memset(b->fields, 0, sizeof b->fields);

@@ -23,12 +23,20 @@ static tt_status copy_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out
     return TT_OK;
 }
 
+/* As copy_backward, of a copy from something that has no gradient. */
+static tt_status overwrite_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
+{
+    (void)n;
+    return tti_give(&out[0], tt_zeros_like(g[0]));
+}
+
 static const tti_op op_clone = { "clone", same_backward, 0 };
 static const tti_op op_contiguous = { "contiguous", same_backward, 0 };
 static const tti_op op_to_format = { "to_format", same_backward, 0 };
 static const tti_op op_to_dtype = { "to_dtype", same_backward, 0 };
 static const tti_op op_to_device = { "to_device", to_device_backward, 0 };
 static const tti_op op_copy = { "copy_", copy_backward, 0 };
+static const tti_op op_copy_from = { "copy_", overwrite_backward, 0 };
 
 /* The end of all copies into a new tensor. */
 static tt_tensor *filled(tti_call *c, tt_tensor *y, const tt_tensor *x)
@@ -100,13 +108,17 @@ tt_tensor *tt_to_device(tt_tensor *x, tt_device device)
 {
     tti_call c = { .op = &op_to_device, .n_in = 1, .in = &x };
 
+    if (x != NULL && device.index == TT_CURRENT && tt_device_resolve(device, &device) != TT_OK)
+        return NULL;
     if (x != NULL && tt_device_equal(x->device, device))
         return x;
+    if (tt_unlikely(tti_is_sparse(x)))
+        return tti_sparse_to_device(x, device);
     if (!tti_call_begin(&c))
         return NULL;
     c.attrs = &x->device;
     c.attrs_bytes = sizeof x->device;
-    return filled(&c, tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, device), x);
+    return filled(&c, tti_empty_like_on(x, (tt_dtype)x->dtype, device), x);
 }
 
 static tt_status check_fits(const tt_tensor *dst, const tt_tensor *src)
@@ -123,14 +135,28 @@ static tt_status check_fits(const tt_tensor *dst, const tt_tensor *src)
                    TTI_SHAPE_OF(src), TTI_SHAPE_OF(dst));
 }
 
+/* From another device nothing is recorded of src: in the graph it is moved first. */
+static tt_tensor *copy_from_device(tt_tensor *dst, tt_tensor *src)
+{
+    tti_call c = { .op = &op_copy_from, .n_in = 1, .in = &dst };
+
+    if (!tti_call_begin_inplace(&c) || tti_check_writable("copy_", dst) != TT_OK ||
+        check_fits(dst, src) != TT_OK)
+        return NULL;
+    return tti_call_end_inplace(&c, tti_copy(dst, src));
+}
+
 tt_tensor *tt_copy_(tt_tensor *dst, tt_tensor *src)
 {
     tt_tensor *in[2] = { dst, src };
     tti_call c = { .op = &op_copy, .n_in = 2, .in = in };
     tt_tensor *from;
 
-    if (dst != NULL && src != NULL && !tt_device_equal(dst->device, src->device))
+    if (dst != NULL && src != NULL && !tt_device_equal(dst->device, src->device)) {
+        if (src->storage != NULL && (!tti_wants_grad(src) || tti_grad_mode != TT_GRAD_ON))
+            return copy_from_device(dst, src);
         in[1] = src = tt_to_device(src, dst->device);
+    }
     if (!tti_call_begin_inplace(&c) || tti_check_writable("copy_", dst) != TT_OK ||
         check_fits(dst, src) != TT_OK)
         return NULL;

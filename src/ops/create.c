@@ -34,6 +34,28 @@ tt_tensor *tt_ones_like(const tt_tensor *t)
     return full(tt_empty_like(t), 1.0);
 }
 
+tt_tensor *tt_full_like(const tt_tensor *t, double value)
+{
+    return full(tt_empty_like(t), value);
+}
+
+tt_tensor *tt_new_from(const tt_tensor *like, const double *values, tt_shape shape,
+                       const tt_device *device)
+{
+    tt_tensor *t, *host;
+
+    if (like == NULL || values == NULL) {
+        if (tt_last_status() == TT_OK)
+            TT_FAIL(TT_ERR_INVALID, "new_from: expected a tensor and values, got NULL");
+        return NULL;
+    }
+    host = tt_from_data(values, shape, TT_F64);
+    t = host != NULL
+            ? tt_empty(shape, (tt_dtype)like->dtype, device != NULL ? *device : like->device)
+            : NULL;
+    return tti_copy(t, host) == TT_OK ? t : NULL;
+}
+
 tt_tensor *tt_arange(double start, double end, double step, tt_dtype dtype, tt_device device)
 {
     double count = ceil((end - start) / step);
@@ -67,7 +89,7 @@ tt_tensor *tt_linspace(double start, double end, int64_t n, tt_dtype dtype, tt_d
     data = tti_data(t);
     for (int64_t i = 0; i < n; i++)
         data[i] = i < n / 2 || n == 1 ? start + step * (double)i : end - step * (double)(n - 1 - i);
-    if (dtype == TT_F64 && device.kind == TT_DEVICE_CPU)
+    if (dtype == TT_F64 && tt_device_equal(device, TT_CPU))
         return t;
     y = tt_empty(TT_SHAPE(n), dtype, device);
     return tti_copy(y, t) == TT_OK ? y : NULL;

@@ -32,18 +32,20 @@ static const tti_elementwise op_remainder = { { "remainder", remainder_backward,
                                               TTI_NO_BOOL,
                                               TTI_SAVE_A_FOR_B | TTI_SAVE_B };
 
-/* Integers have nothing to stand for a quotient by 0. */
+/* Integers have nothing to stand for a quotient by 0. An accelerator is not waited for: its kernels
+ * give 0 then. */
 static tt_status check_divisor(const char *name, const tt_tensor *a, tt_tensor *b)
 {
     tt_tensor *zero;
     tt_status st = TT_OK;
 
-    if (a == NULL || b == NULL || !tt_dtype_is_integral(tti_result_type(a, b)))
+    if (a == NULL || b == NULL || !tt_dtype_is_integral(tti_result_type(a, b)) ||
+        b->device.kind != TT_DEVICE_CPU)
         return TT_OK;
     TT_SCOPE {
         const uint8_t *found;
 
-        zero = tt_to_device(tt_contiguous(tt_eq_scalar(b, 0.0)), TT_CPU);
+        zero = tt_contiguous(tt_eq_scalar(b, 0.0));
         st = tti_made(zero);
         found = st == TT_OK ? tti_data(zero) : NULL;
         for (int64_t i = 0; st == TT_OK && i < zero->numel; i++)

@@ -69,7 +69,7 @@ tt_tensor *tt_gather(tt_tensor *x, int dim, tt_tensor *index)
     if (!tti_call_begin(&c) || tti_wrap_dim("gather", &dim, x->n_dims) != TT_OK ||
         check_against("gather", index, "the tensor", x, dim) != TT_OK)
         return NULL;
-    plain = tti_index_plain("gather", index);
+    plain = tti_index_plain("gather", index, x);
     if (plain == NULL)
         return NULL;
     out = tti_empty(index->dims, index->n_dims, (tt_dtype)x->dtype, x->device);
@@ -153,7 +153,7 @@ static tt_tensor *scatter(const tti_op *op, tt_tensor *const *in, int dim, bool 
         tti_wrap_dim(op->name, &dim, in[0]->n_dims) != TT_OK ||
         check_scatter(op->name, in[0], dim, in[1], in[2]) != TT_OK)
         return NULL;
-    index = tti_index_plain(op->name, in[1]);
+    index = tti_index_plain(op->name, in[1], in[0]);
     src = tti_index_source(in[0], in[2]);
     if (index == NULL || src == NULL)
         return NULL;

@@ -31,6 +31,8 @@ static void make_defaults(void)
 
 tt_generator *tt_default_generator(tt_device device)
 {
+    if (device.kind != TT_DEVICE_CPU && tt_device_resolve(device, &device) != TT_OK)
+        return NULL;
     if ((unsigned)device.kind >= N_KINDS || (unsigned)device.index >= MAX_INDEX)
         return TT_FAIL_NULL(TT_ERR_INVALID, "default_generator: no such device");
     pthread_once(&defaults_once, make_defaults);
@@ -85,6 +87,46 @@ tt_generator_state tt_generator_get(tt_generator *g)
     state = g->state;
     pthread_mutex_unlock(&g->mu);
     return state;
+}
+
+void tt_generator_set_offset(tt_generator *g, uint64_t offset)
+{
+    if (g == NULL)
+        return;
+    pthread_mutex_lock(&g->mu);
+    g->state.offset = offset;
+    pthread_mutex_unlock(&g->mu);
+}
+
+/* How many default generators a kind has that can be used. */
+static int n_defaults(tt_device_kind kind)
+{
+    int n = (unsigned)kind < N_KINDS ? tt_device_count(kind) : 0;
+
+    return n < MAX_INDEX ? n : MAX_INDEX;
+}
+
+int tt_generator_get_all(tt_device_kind kind, tt_generator_state *states, int n)
+{
+    int all = n_defaults(kind);
+
+    pthread_once(&defaults_once, make_defaults);
+    for (int i = 0; states != NULL && i < all && i < n; i++)
+        states[i] = tt_generator_get(&defaults[kind][i]);
+    return all;
+}
+
+tt_status tt_generator_set_all(tt_device_kind kind, const tt_generator_state *states, int n)
+{
+    int all = n_defaults(kind);
+
+    if (n < 0 || n > all || (states == NULL && n > 0))
+        return TT_FAIL(TT_ERR_INVALID, "generator_set_all: expected states of up to %d devices, got %d",
+                       all, states != NULL ? n : 0);
+    pthread_once(&defaults_once, make_defaults);
+    for (int i = 0; i < n; i++)
+        tt_generator_set(&defaults[kind][i], states[i]);
+    return TT_OK;
 }
 
 void tt_seed(uint64_t seed)

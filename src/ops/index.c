@@ -3,13 +3,14 @@
  * write them, to a new tensor or in place. */
 #include "ops/index.h"
 
+#include "ops/elementwise.h"
 #include "ops/view.h"
 
-tt_tensor *tti_index_plain(const char *name, tt_tensor *index)
+tt_tensor *tti_index_plain(const char *name, tt_tensor *index, const tt_tensor *x)
 {
     if (tti_check_index(name, index) != TT_OK)
         return NULL;
-    return tti_contiguous(tti_cast(index, TT_I64));
+    return tti_contiguous(tti_operand(index, TT_I64, x->device));
 }
 
 static tt_status check_vector(const char *name, const tt_tensor *index)
@@ -50,7 +51,7 @@ tt_tensor *tt_index_select(tt_tensor *x, int dim, tt_tensor *index)
     if (!tti_call_begin(&c) || tti_wrap_dim("index_select", &dim, x->n_dims) != TT_OK ||
         check_vector("index_select", index) != TT_OK)
         return NULL;
-    plain = tti_index_plain("index_select", index);
+    plain = tti_index_plain("index_select", index, x);
     if (plain == NULL)
         return NULL;
     for (int i = 0; i < x->n_dims; i++)
@@ -127,7 +128,7 @@ tt_tensor *tti_index_source(const tt_tensor *x, tt_tensor *src)
     tt_tensor *copy;
 
     if (src->storage != x->storage)
-        return tti_contiguous(src);
+        return tti_contiguous(tti_operand(src, (tt_dtype)src->dtype, x->device));
     copy = tti_empty(src->dims, src->n_dims, (tt_dtype)src->dtype, src->device);
     return tti_copy(copy, src) == TT_OK ? copy : NULL;
 }
@@ -162,7 +163,7 @@ static tt_tensor *put(const tti_op *op, tt_tensor *const *in, int dim, bool in_p
         tti_wrap_dim(op->name, &dim, in[0]->n_dims) != TT_OK ||
         check_put(op->name, in[0], dim, in[1], in[2]) != TT_OK)
         return NULL;
-    index = tti_index_plain(op->name, in[1]);
+    index = tti_index_plain(op->name, in[1], in[0]);
     src = tti_index_source(in[0], in[2]);
     if (index == NULL || src == NULL)
         return NULL;

@@ -5,9 +5,9 @@
 
 #include "ops/op.h"
 
-/* Indices as kernels want them: int64, contiguous. */
-tt_tensor *tti_index_plain(const char *name, tt_tensor *index);
-/* A contiguous source that does not share memory with x. */
+/* Indices as kernels want them: int64, contiguous, on x's device. */
+tt_tensor *tti_index_plain(const char *name, tt_tensor *index, const tt_tensor *x);
+/* A contiguous source on x's device that does not share memory with x. */
 tt_tensor *tti_index_source(const tt_tensor *x, tt_tensor *src);
 /* A contiguous tensor with the elements of in[0] to write to: in[0] itself when that is allowed. */
 tt_tensor *tti_index_target(const tti_call *c, bool in_place);

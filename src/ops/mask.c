@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing by a mask: masked_select with its gradient, nonzero; and one_hot. */
+#include "ops/element.h"
+#include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/view.h"
 
@@ -69,9 +71,10 @@ tt_tensor *tt_masked_select(tt_tensor *x, tt_tensor *mask)
         return NULL;
     if (INDEX(x)->masked_select == NULL || INDEX(x)->count_nonzero == NULL)
         return tti_call_end(&c, NULL, tti_no_kernel("masked_select", x));
-    from = stretch(x, dims, n);
-    set = stretch(mask, dims, n);
-    if (from == NULL || set == NULL || INDEX(x)->count_nonzero(set, &count) != TT_OK)
+    mask = tti_operand(mask, TT_BOOL, x->device);
+    from = mask != NULL ? stretch(x, dims, n) : NULL;
+    set = from != NULL ? stretch(mask, dims, n) : NULL;
+    if (set == NULL || INDEX(x)->count_nonzero(set, &count) != TT_OK)
         return NULL;
     out = tti_empty(&count, 1, (tt_dtype)x->dtype, x->device);
     tti_call_save(&c, set);
@@ -110,12 +113,9 @@ static tt_status count_classes(tt_tensor *index, int64_t *n_p)
     if (index->numel == 0)
         return TT_FAIL(TT_ERR_INVALID,
                        "one_hot: the number of classes cannot be found from no indices");
-    if (index->device.kind != TT_DEVICE_CPU) {
-        tt_tensor *host = tti_empty(index->dims, index->n_dims, TT_I64, TT_CPU);
-
-        TT_TRY(tti_copy(host, index));
-        index = host;
-    }
+    index = tti_host_copy(index);
+    if (index == NULL)
+        return tt_last_status();
     p = tti_data(index);
     for (int64_t i = 0; i < index->numel; i++)
         most = p[i] > most ? p[i] : most;
@@ -134,7 +134,7 @@ tt_tensor *tt_one_hot(tt_tensor *index, int64_t n_classes)
     if (n_classes == 0 || n_classes < -1)
         return TT_FAIL_NULL(TT_ERR_INVALID, "one_hot: expected at least 1 class or -1, got %lld",
                             (long long)n_classes);
-    plain = tti_index_plain("one_hot", index);
+    plain = tti_index_plain("one_hot", index, index);
     if (plain == NULL || (n_classes == -1 && count_classes(plain, &n_classes) != TT_OK))
         return NULL;
     if (INDEX(index)->one_hot == NULL)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch of element by element kernels to the device of the result. */
-#include "ops/op.h"
+#include <stdlib.h>
+
+#include "device/accel.h"
+#include "ops/element.h"
 
 #define POINTWISE(t) (tti_kernels_of(t)->pointwise)
 
@@ -34,38 +37,62 @@ tt_status tti_fill(tt_tensor *x, double value)
     return POINTWISE(x)->fill(x, value, 0.0);
 }
 
-/* Bytes of a dense tensor to a dense one on another device, through the host if need be. */
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+/* Bytes of a dense tensor to one of the same layout on another device, in stream order. */
 static tt_status transfer(tt_tensor *dst, const tt_tensor *src)
 {
-    const tti_driver *to = dst->storage->driver, *from = src->storage->driver;
     size_t bytes = tt_tensor_bytes(src);
-    void *host;
-    tt_status st;
 
     if (bytes == 0)
         return TT_OK;
     if (dst->device.kind == TT_DEVICE_CPU)
-        return from->copy_out(src->device.index, tti_data(dst), tti_data(src), bytes);
+        return src->storage->driver->copy_out(src->device.index, tti_data(dst), tti_data(src),
+                                              bytes);
     if (src->device.kind == TT_DEVICE_CPU)
-        return to->copy_in(dst->device.index, tti_data(dst), tti_data(src), bytes);
-    host = tti_malloc(bytes);
-    if (host == NULL)
-        return TT_ERR_NOMEM;
-    st = from->copy_out(src->device.index, host, tti_data(src), bytes);
-    if (st == TT_OK)
-        st = to->copy_in(dst->device.index, tti_data(dst), host, bytes);
-    tti_mfree(host);
-    return st;
+        return dst->storage->driver->copy_in(dst->device.index, tti_data(dst), tti_data(src),
+                                             bytes);
+    return tti_copy_across(dst->device, tti_data(dst), src->device, tti_data(src), bytes);
 }
 
+/* One element on the host goes along with a kernel: a fill has nothing to wait for. */
+static bool fits_fill(const tt_tensor *src)
+{
+    return src->device.kind == TT_DEVICE_CPU && src->numel == 1 &&
+           (src->dtype != TT_I64 || llabs(*(const int64_t *)tti_data(src)) <= INT64_C(1) << 53);
+}
+
+static bool same_layout(const tt_tensor *a, const tt_tensor *b)
+{
+    if (a->dtype != b->dtype || !tti_same_shape(a, b))
+        return false;
+    if (tti_is_contiguous(a) && tti_is_contiguous(b))
+        return true;
+    for (int i = 0; i < a->n_dims; i++)
+        if (a->strides[i] != b->strides[i] && a->dims[i] != 1)
+            return false;
+    return tti_is_dense(a);
+}
+
+/* Types are converted on the host, or else before or after, so that fewer bytes move. */
 static tt_status copy_between(tt_tensor *dst, tt_tensor *src)
 {
+    bool to_host = dst->device.kind == TT_DEVICE_CPU;
     tt_tensor *there;
 
-    src = tti_contiguous(tti_cast(src, (tt_dtype)dst->dtype));
+    if (!to_host && fits_fill(src)) {
+        tti_element e = tti_element_at(src, 0);
+
+        return POINTWISE(dst)->fill(dst, e.re, e.im);
+    }
+    if (!to_host && (src->device.kind == TT_DEVICE_CPU || tti_esize(src) > tti_esize(dst)))
+        src = tti_cast(src, (tt_dtype)dst->dtype);
+    if (src != NULL && same_layout(dst, src))
+        return transfer(dst, src);
+    src = tti_contiguous(src);
     if (src == NULL)
         return tt_last_status();
-    if (tti_is_contiguous(dst) && tti_same_shape(dst, src))
+    if (same_layout(dst, src))
         return transfer(dst, src);
     there = tti_empty(src->dims, src->n_dims, (tt_dtype)src->dtype, dst->device);
     if (there == NULL)

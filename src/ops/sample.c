@@ -31,7 +31,8 @@ tt_tensor *tt_randperm(int64_t n, tt_device device, tt_generator *gen)
     if (n < 0)
         return TT_FAIL_NULL(TT_ERR_INVALID, "randperm: expected a count of 0 or more, got %lld",
                             (long long)n);
-    t = tt_arange(0, (double)n, 1, TT_I64, TT_CPU);
+    t = tt_device_resolve(device, &device) == TT_OK ? tt_arange(0, (double)n, 1, TT_I64, TT_CPU)
+                                                    : NULL;
     if (t == NULL)
         return NULL;
     s = tti_generator_take(gen, device, ((uint64_t)n + 1) / 2);

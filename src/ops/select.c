@@ -93,10 +93,12 @@ tt_tensor *tt_masked_fill(tt_tensor *x, tt_tensor *mask, double value)
     if (d != TT_BOOL && tti_check_storable("masked_fill", tti_scalar_type(x, value), d) != TT_OK)
         return NULL;
     out = tti_empty_broadcast("masked_fill", x, mask, d);
-    one = tti_empty(NULL, 0, d, x->device);
-    if (out == NULL || tti_fill(one, value) != TT_OK)
+    one = out != NULL ? tti_empty(NULL, 0, d, out->device) : NULL;
+    if (tti_fill(one, value) != TT_OK)
         return NULL;
     if (c.wants_grad)
         tti_call_save(&c, mask);
-    return tti_call_end(&c, out, tti_ternary(TTI_WHERE, out, mask, one, x, NULL));
+    return tti_call_end(&c, out,
+                        tti_ternary(TTI_WHERE, out, tti_operand(mask, TT_BOOL, out->device), one,
+                                    tti_operand(x, d, out->device), NULL));
 }

@@ -4,6 +4,7 @@
  * through dense tensors read at the coordinates. */
 #include "ops/sparse.h"
 
+#include "ops/element.h"
 #include "ops/view.h"
 
 /* ---- parts ------------------------------------------------------------------------------- */
@@ -20,14 +21,26 @@ static tt_shape rows_shape(const int64_t *dims, int n_dims, int sparse_dims)
     return s;
 }
 
+static tt_tensor *make_keys_device(tt_tensor *indices, const int64_t *dims)
+{
+    tt_tensor *keys = tt_select(indices, 0, 0);
+
+    for (int64_t d = 1; d < indices->dims[0] && keys != NULL; d++)
+        keys = tt_add(tt_mul_scalar(keys, (double)dims[d]), tt_select(indices, 0, d));
+    return keys != NULL ? tt_contiguous(keys) : NULL;
+}
+
 static tt_tensor *make_keys(const tt_tensor *indices, const int64_t *dims)
 {
     int64_t nnz = indices->dims[1];
-    tt_tensor *from = tti_contiguous((tt_tensor *)(uintptr_t)indices);
-    tt_tensor *keys = tti_empty(&nnz, 1, TT_I64, indices->device);
+    tt_tensor *from, *keys;
     const int64_t *p;
     int64_t *k;
 
+    if (indices->device.kind != TT_DEVICE_CPU)
+        return make_keys_device((tt_tensor *)(uintptr_t)indices, dims);
+    from = tti_contiguous((tt_tensor *)(uintptr_t)indices);
+    keys = tti_empty(&nnz, 1, TT_I64, indices->device);
     if (from == NULL || keys == NULL)
         return NULL;
     p = tti_data(from);
@@ -54,17 +67,38 @@ typedef struct groups {
     tt_tensor *first;   /* [groups]: the first entry of each */
 } groups;
 
-static void number_groups(const tt_tensor *keys, const tt_tensor *order, int64_t *of,
-                          int64_t *first)
+static void number_groups(const tt_tensor *keys, const tt_tensor *order, const groups *g)
 {
     const int64_t *k = tti_data(keys), *o = tti_data(order);
-    int64_t g = -1;
+    int64_t *of = tti_data(g->of), *first = tti_data(g->first);
+    int64_t at = -1;
 
     for (int64_t i = 0; i < keys->numel; i++) {
         if (i == 0 || k[o[i]] != k[o[i - 1]])
-            first[++g] = o[i];
-        of[o[i]] = g;
+            first[++at] = o[i];
+        of[o[i]] = at;
     }
+}
+
+/* The same on an accelerator: a group begins where sorted keys differ, and its number is how many began
+ * before. */
+static tt_status number_groups_device(tt_tensor *keys, tt_tensor *order, const groups *g)
+{
+    int64_t n = keys->numel;
+    tt_tensor *sorted = tti_empty(&n, 1, TT_I64, keys->device);
+    tt_tensor *parts[2] = { tt_ones(TT_SHAPE(1), TT_BOOL, keys->device), NULL };
+    tt_tensor *begins, *number;
+
+    if (n == 0)
+        return TT_OK;
+    TT_TRY(tti_index_select(sorted, keys, 0, order));
+    parts[1] = tt_ne(tt_narrow(sorted, 0, 1, n - 1), tt_narrow(sorted, 0, 0, n - 1));
+    begins = parts[1] != NULL ? tt_cat(parts, 2, 0) : NULL;
+    number = tt_add_scalar(tt_cumsum(tt_to_dtype(begins, TT_I64), 0), -1);
+    if (number == NULL)
+        return tt_last_status();
+    TT_TRY(tti_index_put(g->of, 0, order, number, false));
+    return tti_kernels_of(keys)->index->masked_select(g->first, order, begins);
 }
 
 static tt_status find_groups(tt_tensor *indices, const int64_t *dims, groups *g)
@@ -72,16 +106,21 @@ static tt_status find_groups(tt_tensor *indices, const int64_t *dims, groups *g)
     tt_tensor *keys = make_keys(indices, dims), *order;
     int64_t sizes[2] = { indices->dims[0], 0 };
 
-    order = keys != NULL ? tti_empty(keys->dims, 1, TT_I64, TT_CPU) : NULL;
-    g->of = order != NULL ? tti_empty(keys->dims, 1, TT_I64, TT_CPU) : NULL;
+    order = keys != NULL ? tti_empty(keys->dims, 1, TT_I64, keys->device) : NULL;
+    g->of = order != NULL ? tti_empty(keys->dims, 1, TT_I64, keys->device) : NULL;
     if (g->of == NULL)
         return tt_last_status();
+    if (tti_kernels_of(keys)->index->sort_keys == NULL)
+        return tti_no_kernel("sparse_coalesce", keys);
     TT_TRY(tti_kernels_of(keys)->index->sort_keys(order, keys, &sizes[1]));
-    g->first = tti_empty(&sizes[1], 1, TT_I64, TT_CPU);
-    g->indices = g->first != NULL ? tti_empty(sizes, 2, TT_I64, TT_CPU) : NULL;
+    g->first = tti_empty(&sizes[1], 1, TT_I64, keys->device);
+    g->indices = g->first != NULL ? tti_empty(sizes, 2, TT_I64, keys->device) : NULL;
     if (g->indices == NULL)
         return tt_last_status();
-    number_groups(keys, order, tti_data(g->of), tti_data(g->first));
+    if (keys->device.kind != TT_DEVICE_CPU)
+        TT_TRY(number_groups_device(keys, order, g));
+    else
+        number_groups(keys, order, g);
     return tti_index_select(g->indices, indices, 1, g->first);
 }
 
@@ -142,8 +181,6 @@ static tt_status check_parts(const tt_tensor *indices, const tt_tensor *values, 
         return TT_FAIL(TT_ERR_INVALID,
                        "sparse_coo: expected int64 indices [sparse dimensions, count], got %s %s",
                        tt_dtype_name((tt_dtype)indices->dtype), TTI_SHAPE_OF(indices));
-    if (indices->device.kind != TT_DEVICE_CPU)
-        return TT_FAIL(TT_ERR_UNSUPPORTED, "sparse_coo: sparse tensors live on the CPU only");
     ok = s.n_dims >= 1 && s.n_dims <= TT_MAX_DIMS && tti_numel(s.dims, s.n_dims) >= 0 &&
          indices->dims[0] >= 1 && indices->dims[0] <= s.n_dims && values->n_dims >= 1 &&
          values->n_dims - 1 == s.n_dims - indices->dims[0] && values->dims[0] == indices->dims[1];
@@ -158,10 +195,16 @@ static tt_status check_parts(const tt_tensor *indices, const tt_tensor *values, 
                                   text, sizeof text));
 }
 
+/* Looks at every index, for which those on a device are brought to the host. */
 static tt_status check_range(const tt_tensor *indices, tt_shape s)
 {
-    const int64_t *p = tti_data(indices);
     int64_t nnz = indices->dims[1];
+    const int64_t *p;
+
+    indices = tti_host_copy(indices);
+    if (indices == NULL)
+        return tt_last_status();
+    p = tti_data(indices);
 
     for (int64_t at = 0; at < indices->numel; at++) {
         int64_t d = at / nnz;
@@ -210,6 +253,16 @@ tt_tensor *tti_sparse_with(tt_tensor *t, tt_tensor *values)
 {
     return tt_sparse_coo_unchecked(t->sparse->indices, values, tt_tensor_shape(t),
                                    tt_sparse_is_coalesced(t));
+}
+
+tt_tensor *tti_sparse_to_device(tt_tensor *t, tt_device device)
+{
+    tt_tensor *indices = tt_to_device(t->sparse->indices, device);
+    tt_tensor *values = indices != NULL ? tt_to_device(tt_sparse_values(t), device) : NULL;
+
+    if (values == NULL)
+        return NULL;
+    return tt_sparse_coo_unchecked(indices, values, tt_tensor_shape(t), tt_sparse_is_coalesced(t));
 }
 
 /* ---- taking apart ------------------------------------------------------------------------- */

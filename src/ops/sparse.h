@@ -20,6 +20,8 @@ tt_tensor *tti_sparse_add_(tt_tensor *a, tt_tensor *b);
 tt_tensor *tti_sparse_with(tt_tensor *t, tt_tensor *values);
 /* Replace what t holds, in place. */
 tt_tensor *tti_sparse_set_(tt_tensor *t, tt_tensor *indices, tt_tensor *values, bool coalesced);
+/* On another device. */
+tt_tensor *tti_sparse_to_device(tt_tensor *t, tt_device device);
 /* No entries any more. */
 tt_tensor *tti_sparse_zero_(tt_tensor *t);
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/op.h"
+#include "ops/element.h"
 #include "optim/schedule.h"
 #include "tensor/shape.h"
 #include "tutti/nn.h"
@@ -68,24 +68,27 @@ static tt_status get_number(const tt_state_dict *sd, const char *name, double *v
 
     if (t == NULL)
         return TT_FAIL(TT_ERR_NOT_FOUND, "load: the state has no \"%s\"", name);
-    if (t->dtype != TT_F64 || t->numel != 1 || t->device.kind != TT_DEVICE_CPU)
+    if (t->dtype != TT_F64 || t->numel != 1 || t->storage == NULL)
         return TT_FAIL(TT_ERR_FORMAT, "load: expected \"%s\" to be one float64, got %s %s", name,
                        tt_dtype_name((tt_dtype)t->dtype), TTI_SHAPE_OF(t));
-    *value_p = *(const double *)tti_data(t);
-    return TT_OK;
+    return tt_copy_out_f64(t, value_p, 1);
 }
 
 /* The state must have been saved by something of this name. */
 static tt_status check_kind(const tt_state_dict *sd, naming *n, const char *want)
 {
-    tt_tensor *t = tt_state_dict_get(sd, name_of(n, NULL, 0, "kind"));
+    tt_tensor *t = tt_state_dict_get(sd, name_of(n, NULL, 0, "kind")), *host;
     char got[64] = "";
 
     if (t == NULL)
         return TT_FAIL(TT_ERR_NOT_FOUND, "load: the state has no \"%s\"", n->text);
-    if (t->dtype == TT_U8 && t->n_dims == 1 && t->numel < (int64_t)sizeof got &&
-        tti_is_contiguous(t) && t->device.kind == TT_DEVICE_CPU)
-        memcpy(got, tti_data(t), (size_t)t->numel);
+    TT_SCOPE {
+        host = t->dtype == TT_U8 && t->n_dims == 1 && t->numel < (int64_t)sizeof got
+                   ? tti_host_copy(t)
+                   : NULL;
+        if (host != NULL)
+            memcpy(got, tti_data(host), (size_t)t->numel);
+    }
     if (strcmp(got, want) == 0)
         return TT_OK;
     return TT_FAIL(TT_ERR_INVALID, "load: expected the state of %s, got that of %s", want,
@@ -197,12 +200,13 @@ static tt_status load_group(const tt_optim *o, int64_t i, const tt_state_dict *s
 static tt_status check_shape(const tt_state_dict *sd, const char *name, const tt_tensor *p)
 {
     tt_tensor *t = tt_state_dict_get(sd, name);
+    int64_t dims[TT_MAX_DIMS];
 
     if (t == NULL)
         return TT_FAIL(TT_ERR_NOT_FOUND, "load: the state has no \"%s\"", name);
-    if (t->dtype == TT_I64 && t->n_dims == 1 && t->numel == p->n_dims && tti_is_contiguous(t) &&
-        t->device.kind == TT_DEVICE_CPU &&
-        memcmp(tti_data(t), p->dims, (size_t)p->n_dims * sizeof *p->dims) == 0)
+    if (t->dtype == TT_I64 && t->n_dims == 1 && t->numel == p->n_dims &&
+        tt_copy_out_i64(t, dims, TT_MAX_DIMS) == TT_OK &&
+        memcmp(dims, p->dims, (size_t)p->n_dims * sizeof *p->dims) == 0)
         return TT_OK;
     return TT_FAIL(TT_ERR_INVALID, "optim_load: expected \"%s\" to be %s, it is that of another",
                    name, TTI_SHAPE_OF(p));

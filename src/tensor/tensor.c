@@ -43,12 +43,18 @@ static tt_status check_shape(const int64_t *dims, int n_dims, tt_dtype dtype, in
     return TT_OK;
 }
 
+/* Tensors say exactly where they are: here "the current device" becomes one. */
+static tt_status settle(tt_device *device)
+{
+    return tt_likely(device->index != TT_CURRENT) ? TT_OK : tt_device_resolve(*device, device);
+}
+
 tt_tensor *tti_bare(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device device)
 {
     int64_t numel;
     tt_tensor *t;
 
-    if (check_shape(dims, n_dims, dtype, &numel) != TT_OK)
+    if (check_shape(dims, n_dims, dtype, &numel) != TT_OK || settle(&device) != TT_OK)
         return NULL;
     t = tensor_alloc(dims, n_dims, dtype, device);
     if (t == NULL)
@@ -63,7 +69,7 @@ tt_tensor *tti_empty(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device 
     int64_t numel;
     tt_tensor *t;
 
-    if (check_shape(dims, n_dims, dtype, &numel) != TT_OK)
+    if (check_shape(dims, n_dims, dtype, &numel) != TT_OK || settle(&device) != TT_OK)
         return NULL;
     t = tensor_alloc(dims, n_dims, dtype, device);
     if (t == NULL)
@@ -114,7 +120,7 @@ tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_
     tt_tensor *t;
 
     if (check_shape(dims, n_dims, dtype, &numel) != TT_OK ||
-        bytes_of(dims, strides, n_dims, dtype, &bytes) != TT_OK)
+        bytes_of(dims, strides, n_dims, dtype, &bytes) != TT_OK || settle(&device) != TT_OK)
         return NULL;
     t = tensor_alloc(dims, n_dims, dtype, device);
     if (t == NULL)
@@ -129,12 +135,13 @@ tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_
     return tti_scope_add(t);
 }
 
-/* True when the strides visit a dense block, each element once, in some order of dimensions. */
-static bool dense_strides(const tt_tensor *t)
+bool tti_is_dense(const tt_tensor *t)
 {
     int64_t step = 1;
     bool used[TT_MAX_DIMS] = { false };
 
+    if (t->storage == NULL || tti_is_contiguous(t))
+        return t->storage != NULL;
     for (int found = 0; found < t->n_dims; found++) {
         int pick = -1;
 
@@ -152,11 +159,16 @@ static bool dense_strides(const tt_tensor *t)
     return true;
 }
 
+tt_tensor *tti_empty_like_on(const tt_tensor *x, tt_dtype dtype, tt_device device)
+{
+    if (tt_likely(tti_is_contiguous(x)) || x->numel == 0 || !tti_is_dense(x))
+        return tti_empty(x->dims, x->n_dims, dtype, device);
+    return tti_empty_strided(x->dims, x->strides, x->n_dims, dtype, device);
+}
+
 tt_tensor *tti_empty_like(const tt_tensor *x, tt_dtype dtype)
 {
-    if (tt_likely(tti_is_contiguous(x)) || x->storage == NULL || x->numel == 0 || !dense_strides(x))
-        return tti_empty(x->dims, x->n_dims, dtype, x->device);
-    return tti_empty_strided(x->dims, x->strides, x->n_dims, dtype, x->device);
+    return tti_empty_like_on(x, dtype, x->device);
 }
 
 tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides, int n_dims,
@@ -383,15 +395,10 @@ uint64_t tt_tensor_version(const tt_tensor *t)
 
 void *tt_tensor_data(const tt_tensor *t)
 {
-    char name[32];
-
     if (t == NULL)
         return NULL;
     if (t->storage == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "data: a sparse tensor has no single block of memory");
-    if (t->device.kind != TT_DEVICE_CPU)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "data: expected a tensor on cpu, got one on %s",
-                            tt_device_name(t->device, name, sizeof name));
     return tti_data(t);
 }
 

@@ -87,6 +87,10 @@ tt_tensor *tti_empty_strided(const int64_t *dims, const int64_t *strides, int n_
                              tt_dtype dtype, tt_device device);
 /* Shape of x, its order of dimensions in memory (dense strides kept), the given type. */
 tt_tensor *tti_empty_like(const tt_tensor *x, tt_dtype dtype);
+/* The same on another device. */
+tt_tensor *tti_empty_like_on(const tt_tensor *x, tt_dtype dtype, tt_device device);
+/* Whether the strides visit one block of memory, each element once, in some order of dimensions. */
+bool tti_is_dense(const tt_tensor *t);
 /* A view of x's storage; no autograd. Strides and dims are checked by the caller. */
 tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides, int n_dims,
                         int64_t offset);
