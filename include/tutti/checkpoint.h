@@ -30,6 +30,11 @@
 extern "C" {
 #endif
 
+/* A value in a file, with a checksum. Its tensors are loaded to where they were, or where the map puts them
+ * (tt_value_decode_to). */
+TT_API tt_status tt_value_save(const char *path, const tt_value *v);
+TT_API tt_value *tt_value_load(const char *path, const tt_device_map *map);
+
 /* What a training consists of; leave out what it does not have. */
 typedef struct tt_training {
     tt_module *module;
@@ -37,7 +42,8 @@ typedef struct tt_training {
     tt_schedule *schedule;
     /* More tensors, the same on all ranks, as of tt_zero_save. Loading adds those of the checkpoint. */
     tt_state_dict *tensors;
-    /* Of this rank, besides the default one of the CPU, which is always part of it. */
+    /* Of this rank, besides the default one of the CPU, which is always part of it; those of devices it
+     * draws on are tt_default_generator(d). */
     tt_generator *const *generators;
     int n_generators;
     /* Anything of the training: rank 0's is kept. Loading frees and replaces it. */
@@ -45,6 +51,8 @@ typedef struct tt_training {
     /* Anything of this rank, as a hook's error feedback. Loading frees and replaces it; it becomes NULL if
      * the checkpoint was written by another number of ranks. */
     tt_value *own;
+    /* Loading: where tensors of `value` and `own` go; NULL: where they were. */
+    const tt_device_map *devices;
 
     int64_t step;
     /* The sampler's place: the epoch, and how many of its samples all ranks together have had (`start` of

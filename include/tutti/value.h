@@ -131,8 +131,26 @@ TT_API char *tt_value_text(const tt_value *v);
 /* The value as CBOR (RFC 8949; tensors, tuples and records are tagged, docs/objects.md): *data_p is freed
  * with tt_bytes_free. FORMAT, naming the place, for a value with an opaque one inside. */
 TT_API tt_status tt_value_encode(const tt_value *v, void **data_p, size_t *size_p);
-/* Whatever the bytes are, a value or TT_ERR_FORMAT (with the offset); nested at most 512 deep. */
+/* Whatever the bytes are, a value or TT_ERR_FORMAT (with the offset); nested at most 512 deep. Tensors arrive
+ * in host memory, wherever they were. */
 TT_API tt_value *tt_value_decode(const void *data, size_t size);
+
+typedef struct tt_device_move {
+    tt_device from, to;
+} tt_device_move;
+
+/* Where tensors go that come from a file, if not back to where they were: what `fn` says, then what is in the
+ * table. */
+typedef struct tt_device_map {
+    bool (*fn)(void *ctx, tt_device from, tt_device *to_p); /* may be NULL; false: it has no opinion */
+    void *ctx;
+    const tt_device_move *moves;
+    int n_moves;
+} tt_device_map;
+
+/* As tt_value_decode, with every tensor where it was or where the map (may be NULL) puts it. INVALID, naming it,
+ * for a device that does not exist here. */
+TT_API tt_value *tt_value_decode_to(const void *data, size_t size, const tt_device_map *map);
 TT_API void tt_bytes_free(void *data);
 
 #ifdef __cplusplus

@@ -48,7 +48,8 @@ tt_status tti_value_write(const char *path, const tt_value *v)
     return st;
 }
 
-static tt_value *parse(const char *path, const unsigned char *p, size_t n)
+static tt_value *parse(const char *path, const unsigned char *p, size_t n, bool place,
+                       const tt_device_map *map)
 {
     uint32_t crc = 0;
 
@@ -60,16 +61,36 @@ static tt_value *parse(const char *path, const unsigned char *p, size_t n)
     if (crc != crc_of(p + HEAD_BYTES, n - HEAD_BYTES))
         return TT_FAIL_NULL(TT_ERR_FORMAT, "checkpoint: \"%s\" is damaged: its checksum is wrong",
                             path);
-    return tt_value_decode(p + HEAD_BYTES, n - HEAD_BYTES);
+    return place ? tt_value_decode_to(p + HEAD_BYTES, n - HEAD_BYTES, map)
+                 : tt_value_decode(p + HEAD_BYTES, n - HEAD_BYTES);
+}
+
+static tt_value *read_file(const char *path, bool place, const tt_device_map *map)
+{
+    tti_bytes *b = tti_bytes_map("checkpoint", path);
+    tt_value *v = b != NULL ? parse(path, b->data, b->size, place, map) : NULL;
+
+    tti_bytes_free(b);
+    return v;
 }
 
 tt_value *tti_value_read(const char *path)
 {
-    tti_bytes *b = tti_bytes_map("checkpoint", path);
-    tt_value *v = b != NULL ? parse(path, b->data, b->size) : NULL;
+    return read_file(path, false, NULL);
+}
 
-    tti_bytes_free(b);
-    return v;
+tt_status tt_value_save(const char *path, const tt_value *v)
+{
+    if (path == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "value save: expected a path, got NULL");
+    return tti_value_write(path, v);
+}
+
+tt_value *tt_value_load(const char *path, const tt_device_map *map)
+{
+    if (path == NULL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "value load: expected a path, got NULL");
+    return read_file(path, true, map);
 }
 
 /* ---- facts ---------------------------------------------------------------------------------- */

@@ -26,10 +26,14 @@ static void found_fini(found *f)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-static tt_value *read_value(const char *dir, const char *name)
+/* For a training its tensors go to devices; t NULL: they stay on the host. */
+static tt_value *read_value(const char *dir, const char *name, const tt_training *t)
 {
     char *path = tti_path_join(dir, name);
-    tt_value *v = path != NULL ? tti_value_read(path) : NULL;
+    tt_value *v = NULL;
+
+    if (path != NULL)
+        v = t != NULL ? tt_value_load(path, t->devices) : tti_value_read(path);
 
     tti_mfree(path);
     return v;
@@ -43,9 +47,9 @@ static bool has_int(const tt_value *v, const char *name, int64_t least)
 }
 
 /* The manifest, which is what it should be. */
-static tt_value *read_manifest(const char *dir)
+static tt_value *read_manifest(const char *dir, const tt_training *t)
 {
-    tt_value *v = read_value(dir, TTI_MANIFEST);
+    tt_value *v = read_value(dir, TTI_MANIFEST, t);
 
     if (v == NULL)
         return NULL;
@@ -66,7 +70,7 @@ tt_status tt_training_check(const char *path)
 
     if (path == NULL)
         return TT_FAIL(TT_ERR_INVALID, "checkpoint: expected a path, got NULL");
-    manifest = read_manifest(path);
+    manifest = read_manifest(path, NULL);
     st = manifest != NULL ? tti_check_files(path, manifest) : tt_last_status();
     tt_value_free(manifest);
     return st;
@@ -102,12 +106,12 @@ static tt_status read_tensors(found *f)
     return TT_OK;
 }
 
-static tt_status read_all(found *f, int rank, int size)
+static tt_status read_all(found *f, const tt_training *t, int rank, int size)
 {
     char name[64];
     int64_t ranks;
 
-    f->manifest = read_manifest(f->path);
+    f->manifest = read_manifest(f->path, t);
     if (f->manifest == NULL)
         return tt_last_status();
     TT_TRY(tti_check_files(f->path, f->manifest));
@@ -116,7 +120,7 @@ static tt_status read_all(found *f, int rank, int size)
     f->was_there = rank < ranks;
     f->same_size = size == ranks;
     snprintf(name, sizeof name, "rank-%d.cbor", f->was_there ? rank : 0);
-    f->rank = read_value(f->path, name);
+    f->rank = read_value(f->path, name, t);
     return f->rank != NULL ? TT_OK : tt_last_status();
 }
 
@@ -207,7 +211,7 @@ static tt_status load(found *f, const char *dir, tt_pg *pg, tt_training *t)
         st = f->path != NULL ? TT_OK : tt_last_status();
     }
     TT_TRY(tti_agree_text(pg, st, &f->path));
-    TT_TRY(tti_agree(pg, read_all(f, rank, tti_checkpoint_ranks(pg)), NULL, NULL));
+    TT_TRY(tti_agree(pg, read_all(f, t, rank, tti_checkpoint_ranks(pg)), NULL, NULL));
     return tti_agree(pg, apply(f, t, rank), NULL, NULL);
 }
 

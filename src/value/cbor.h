@@ -33,7 +33,7 @@ enum {
 enum {
     TTI_TAG_TUPLE = 0x54540001,  /* array */
     TTI_TAG_RECORD = 0x54540002, /* [type name, map] */
-    TTI_TAG_TENSOR = 0x54540003, /* [dtype, device, shape, bytes] */
+    TTI_TAG_TENSOR = 0x54540003, /* [dtype, device ("cl:1"), shape, bytes] */
     TTI_TAG_SPARSE = 0x54540004, /* [device, shape, coalesced, indices, values] */
 };
 

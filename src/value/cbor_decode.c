@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tutti/ops.h"
 #include "tutti/sparse.h"
 #include "value/cbor.h"
 
@@ -13,6 +14,8 @@ typedef struct reader {
     size_t n, at;
     size_t item; /* where the item begins that is being read: for messages */
     int depth;
+    bool place; /* tensors go to devices, as `map` (may be NULL) says; else they stay on the host */
+    const tt_device_map *map;
 } reader;
 
 typedef struct head {
@@ -175,13 +178,70 @@ static tt_status get_dtype(reader *r, tt_dtype *dtype)
     return bad(r, "an unknown element type");
 }
 
-/* Where the tensor was; what arrives is in host memory, and its new owner moves it. */
-static tt_status get_device(reader *r)
+/* "cpu", "cl:1"; "cl" is the current one. The device need not exist. */
+static bool read_device(const char *s, size_t n, tt_device *d)
 {
+    static const char *const kinds[] = { "cpu", "cl", "cuda" };
+    size_t at = 0;
+    int index = 0;
+
+    while (at < n && s[at] != ':')
+        at++;
+    for (size_t i = at + 1; i < n; i++) {
+        if (s[i] < '0' || s[i] > '9' || index > INT16_MAX / 10 - 1)
+            return false;
+        index = 10 * index + (s[i] - '0');
+    }
+    for (int k = 0; k < 3; k++)
+        if (strlen(kinds[k]) == at && memcmp(kinds[k], s, at) == 0 && at + 1 != n) {
+            *d = (tt_device){ (int16_t)k, (int16_t)(at < n || k == 0 ? index : TT_CURRENT) };
+            return true;
+        }
+    return false;
+}
+
+/* Where a tensor goes that was on `from`. */
+static tt_status choose_device(const tt_device_map *map, tt_device from, tt_device *to)
+{
+    bool found = false;
+    char name[32];
+
+    *to = from;
+    if (map != NULL && map->fn != NULL)
+        found = map->fn(map->ctx, from, to);
+    for (int i = 0; map != NULL && i < map->n_moves && !found; i++)
+        if (tt_device_equal(map->moves[i].from, from)) {
+            *to = map->moves[i].to;
+            found = true;
+        }
+    if (to->kind == TT_DEVICE_CPU || tt_device_resolve(*to, to) == TT_OK)
+        return TT_OK;
+    return TT_FAIL(TT_ERR_INVALID,
+                   "value decode: a tensor belongs on %s, which does not exist here: say where to "
+                   "put it with a tt_device_map",
+                   tt_device_name(*to, name, sizeof name));
+}
+
+/* Where the tensor was, and where it is to go; the host when tensors are not placed. */
+static tt_status get_device(reader *r, tt_device *to)
+{
+    tt_device from;
     const char *s;
     size_t n;
 
-    return expect_string(r, TTI_CBOR_TEXT, "a kind of device", &s, &n);
+    *to = TT_CPU;
+    TT_TRY(expect_string(r, TTI_CBOR_TEXT, "a device", &s, &n));
+    if (!r->place)
+        return TT_OK;
+    if (!read_device(s, n, &from))
+        return bad(r, "a device that is none");
+    return choose_device(r->map, from, to);
+}
+
+static tt_status put_on(tt_tensor **t_p, tt_device to)
+{
+    *t_p = tt_to_device(*t_p, to);
+    return *t_p != NULL ? TT_OK : tt_last_status();
 }
 
 /* The tag has been read. Gives a tensor of the scope. */
@@ -190,11 +250,12 @@ static tt_status get_dense(reader *r, tt_tensor **t_p)
     size_t n, bytes;
     const char *data;
     tt_dtype dtype = TT_F32;
+    tt_device to;
     tt_shape shape;
 
     TT_TRY(expect_array(r, 4, "a tensor"));
     TT_TRY(get_dtype(r, &dtype));
-    TT_TRY(get_device(r));
+    TT_TRY(get_device(r, &to));
     TT_TRY(get_shape(r, &shape));
     TT_TRY(expect_string(r, TTI_CBOR_BYTES, "a tensor's bytes", &data, &n));
     if (__builtin_mul_overflow((size_t)tt_shape_numel(shape), tt_dtype_size(dtype), &bytes) ||
@@ -204,7 +265,7 @@ static tt_status get_dense(reader *r, tt_tensor **t_p)
         if ((unsigned char)data[i] > 1)
             return bad(r, "a bool tensor with an element that is neither 0 nor 1");
     *t_p = tt_from_data(data, shape, dtype);
-    return *t_p != NULL ? TT_OK : tt_last_status();
+    return put_on(t_p, to);
 }
 
 static tt_status expect_dense(reader *r, tt_tensor **t_p)
@@ -232,7 +293,8 @@ static bool is_sorted(const tt_tensor *indices)
     return true;
 }
 
-static tt_status get_sparse(reader *r, tt_tensor **t_p)
+/* In host memory, where its indices can be looked at; *to is where it goes. */
+static tt_status get_sparse(reader *r, tt_tensor **t_p, tt_device *to)
 {
     tt_tensor *indices, *values;
     head simple;
@@ -240,7 +302,8 @@ static tt_status get_sparse(reader *r, tt_tensor **t_p)
     size_t at = r->item;
 
     TT_TRY(expect_array(r, 5, "a sparse tensor"));
-    TT_TRY(get_device(r));
+    TT_TRY(get_device(r, to));
+    r->place = false;
     TT_TRY(get_shape(r, &shape));
     TT_TRY(get_head(r, &simple));
     if (simple.major != TTI_CBOR_SIMPLE ||
@@ -264,11 +327,16 @@ static tt_status get_sparse(reader *r, tt_tensor **t_p)
 
 static tt_value *tensor_value(reader *r, uint64_t tag)
 {
+    tt_device to = TT_CPU;
+    bool place = r->place;
     tt_tensor *t;
     tt_status st;
 
     TT_SCOPE {
-        st = tag == TTI_TAG_TENSOR ? get_dense(r, &t) : get_sparse(r, &t);
+        st = tag == TTI_TAG_TENSOR ? get_dense(r, &t) : get_sparse(r, &t, &to);
+        r->place = place;
+        if (st == TT_OK && tag == TTI_TAG_SPARSE)
+            st = put_on(&t, to);
         return st == TT_OK ? tt_value_tensor_new(t) : NULL;
     }
     return NULL;
@@ -462,19 +530,28 @@ static tt_value *get_value(reader *r)
     }
 }
 
-tt_value *tt_value_decode(const void *data, size_t size)
+static tt_value *decode(reader *r)
 {
-    reader r = { .data = data, .n = size };
     tt_value *v;
 
-    if (data == NULL && size != 0)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "value decode: expected %zu bytes, got NULL", size);
-    v = get_value(&r);
-    if (v != NULL && r.at != r.n) {
-        r.item = r.at;
-        bad(&r, "bytes follow the value");
+    if (r->data == NULL && r->n != 0)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "value decode: expected %zu bytes, got NULL", r->n);
+    v = get_value(r);
+    if (v != NULL && r->at != r->n) {
+        r->item = r->at;
+        bad(r, "bytes follow the value");
         tt_value_free(v);
         return NULL;
     }
     return v;
+}
+
+tt_value *tt_value_decode(const void *data, size_t size)
+{
+    return decode(&(reader){ .data = data, .n = size });
+}
+
+tt_value *tt_value_decode_to(const void *data, size_t size, const tt_device_map *map)
+{
+    return decode(&(reader){ .data = data, .n = size, .place = true, .map = map });
 }

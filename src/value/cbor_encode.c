@@ -138,9 +138,9 @@ static void put_shape(writer *w, tt_shape s)
 
 static void put_device(writer *w, const tt_tensor *t)
 {
-    static const char *const kinds[] = { "cpu", "cl", "cuda" };
-    const char *name = kinds[tt_tensor_device(t).kind];
+    char name[32];
 
+    tt_device_name(tt_tensor_device(t), name, sizeof name);
     put_text(w, name, strlen(name));
 }
 
