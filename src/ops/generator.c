@@ -121,8 +121,9 @@ tt_status tt_generator_set_all(tt_device_kind kind, const tt_generator_state *st
     int all = n_defaults(kind);
 
     if (n < 0 || n > all || (states == NULL && n > 0))
-        return TT_FAIL(TT_ERR_INVALID, "generator_set_all: expected states of up to %d devices, got %d",
-                       all, states != NULL ? n : 0);
+        return TT_FAIL(TT_ERR_INVALID,
+                       "generator_set_all: expected states of up to %d devices, got %d", all,
+                       states != NULL ? n : 0);
     pthread_once(&defaults_once, make_defaults);
     for (int i = 0; i < n; i++)
         tt_generator_set(&defaults[kind][i], states[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operator conformance suite: one table row per public operator, the same properties for all of
- * them, on every device there is. A new operator needs one row in the table of its family. All
+ * them, on the CPU and on the first OpenCL device. A new operator needs one row in the table of its family. All
  * operators of ops.h and functional.h have one; what makes tensors (tensor.h, random.h) has none. */
 #ifndef TESTS_CONFORMANCE_CONFORMANCE_H
 #define TESTS_CONFORMANCE_CONFORMANCE_H
@@ -19,6 +19,7 @@ typedef enum conform_flags {
     CONFORM_BY_VALUE = 1 << 6,    /* the shape of the result depends on values */
     CONFORM_NO_EMPTY = 1 << 7,    /* its input cannot be made empty */
     CONFORM_THREADS_DIFFER = 1 << 8, /* a BLAS splits its sum by threads: bits may differ */
+    CONFORM_CPU_ONLY = 1 << 9,       /* not for accelerators */
 } conform_flags;
 
 /* Inputs are spelled like "fNx4 i3:N f4?": a letter for the values, dimensions, `?` for an input that
@@ -58,6 +59,22 @@ int conform_make(const conform_case *c, int64_t n, tt_dtype dtype, tt_tensor **i
 /* The result of the operator; one that works in place gets a copy of its first input. */
 tt_tensor *conform_call(const conform_row *row, tt_tensor *const *in);
 
+/* float64, or float32 on a device that does not compute in it. */
+tt_dtype conform_wide(const conform_case *c);
+
+/* The result and the gradients of the inputs, NULL where there is none. */
+typedef struct conform_outcome {
+    tt_tensor *result;
+    tt_tensor *grads[CONFORM_MAX_IN];
+} conform_outcome;
+
+/* Runs the operator on leaves over the same memory as `in`, with the same strides. */
+conform_outcome conform_run(const conform_case *c, tt_tensor *const *in);
+void conform_check_same(const char *what, const conform_outcome *got, const conform_outcome *want,
+                        double tol);
+/* Weights for the gradient of t, of its shape; never all alike, exact in every type. */
+tt_tensor *conform_weights(tt_tensor *t);
+
 void conform_gradient(void *ctx);
 void conform_float32(void *ctx);
 void conform_float16(void *ctx);
@@ -68,5 +85,7 @@ void conform_null(void *ctx);
 void conform_threads(void *ctx);
 void conform_unmodified(void *ctx);
 void conform_grad_mode(void *ctx);
+/* All that holds on an accelerator, in one test: what the CPU gives, and most of the above. */
+void conform_device(void *ctx);
 
 #endif

@@ -147,32 +147,38 @@ static const struct {
 static void add_row(const char *suite, conform_case *c)
 {
     for (size_t p = 0; p < sizeof(properties) / sizeof(properties[0]); p++) {
-        char name[160], device[16] = "";
+        char name[160];
 
         if ((c->row->flags & properties[p].unless) != 0)
             continue;
-        if (!tt_device_equal(c->device, TT_CPU))
-            tt_device_name(c->device, device, sizeof(device));
-        snprintf(name, sizeof(name), "%s.%s%s%s", c->row->name, properties[p].name,
-                 device[0] != '\0' ? "@" : "", device);
+        snprintf(name, sizeof(name), "%s.%s", c->row->name, properties[p].name);
         tt_test_add(suite, name, properties[p].fn, c);
     }
 }
 
+/* One test for all properties: a process that uses OpenCL takes a while to start. Whether there is a
+ * device is found out by the test, because nobody may fork who has used one. */
+static void add_device(const char *suite, conform_case *c)
+{
+    char name[160];
+
+    if ((c->row->flags & CONFORM_CPU_ONLY) != 0)
+        return;
+    c->device = tt_cl(0);
+    snprintf(name, sizeof(name), "%s.as_on_the_cpu@cl:0", c->row->name);
+    tt_test_add(suite, name, conform_device, c);
+}
+
 void conform_add(const char *family, const conform_row *rows, int n)
 {
-    static const tt_device_kind kinds[] = { TT_DEVICE_CPU };
+    conform_case *cases = calloc((size_t)n * 2, sizeof(*cases));
     char suite[64];
 
-    snprintf(suite, sizeof(suite), "conformance_%s", family);
-    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-        for (int d = 0; d < tt_device_count(kinds[k]); d++) {
-            conform_case *cases = calloc((size_t)n, sizeof(*cases));
-
-            for (int i = 0; cases != NULL && i < n; i++) {
-                cases[i] = (conform_case){ &rows[i], { (int16_t)kinds[k], (int16_t)d } };
-                add_row(suite, &cases[i]);
-            }
-        }
+    for (int i = 0; cases != NULL && i < n; i++) {
+        cases[i] = cases[n + i] = (conform_case){ &rows[i], TT_CPU };
+        snprintf(suite, sizeof(suite), "conformance_%s", family);
+        add_row(suite, &cases[i]);
+        snprintf(suite, sizeof(suite), "device_%s", family);
+        add_device(suite, &cases[n + i]);
     }
 }

@@ -6,12 +6,6 @@
 
 #include <tutti/testing.h>
 
-/* The result and the gradients of the inputs, NULL where there is none. */
-typedef struct outcome {
-    tt_tensor *result;
-    tt_tensor *grads[CONFORM_MAX_IN];
-} outcome;
-
 typedef struct segment {
     const conform_row *row;
     tt_tensor
@@ -64,23 +58,22 @@ static void check_close(const char *what, tt_tensor *got, tt_tensor *want, doubl
         TT_FAIL_TEST("%s: %s", what, report.text);
 }
 
-/* Weights for the gradient of the result, of its shape; never all alike, exact in every type. */
-static tt_tensor *weights_like(tt_tensor *t)
+tt_tensor *conform_weights(tt_tensor *t)
 {
-    tt_tensor *w = tt_arange(0, (double)tt_tensor_numel(t), 1, TT_F32, tt_tensor_device(t));
+    tt_tensor *w = tt_arange(0, (double)tt_tensor_numel(t), 1, TT_F32, TT_CPU);
 
     w = tt_sin(tt_add_scalar(tt_reshape(w, tt_tensor_shape(t)), 0.3));
-    return tt_to_dtype(tt_to_dtype(w, TT_BF16), tt_tensor_dtype(t));
+    return tt_to_device(tt_to_dtype(tt_to_dtype(w, TT_BF16), tt_tensor_dtype(t)),
+                        tt_tensor_device(t));
 }
 
-/* Runs the operator on leaves over the same memory as `in`, with the same strides. */
-static outcome run(const conform_case *c, tt_tensor *const *in)
+conform_outcome conform_run(const conform_case *c, tt_tensor *const *in)
 {
     conform_input inputs[CONFORM_MAX_IN];
     tt_tensor *leaf[CONFORM_MAX_IN] = { NULL }, *wanted[CONFORM_MAX_IN], *grads[CONFORM_MAX_IN];
     int n = conform_parse(c->row, 3, inputs), k = 0;
     bool differentiable = (c->row->flags & CONFORM_NO_GRAD) == 0;
-    outcome o = { NULL, { NULL } };
+    conform_outcome o = { NULL, { NULL } };
 
     for (int i = 0; i < n; i++) {
         leaf[i] = tt_detach(in[i]);
@@ -90,7 +83,7 @@ static outcome run(const conform_case *c, tt_tensor *const *in)
     o.result = conform_call(c->row, leaf);
     TT_REQUIRE_NOT_NULL(o.result);
     if (k > 0 && tt_requires_grad(o.result)) {
-        tt_tensor *weights = weights_like(o.result);
+        tt_tensor *weights = conform_weights(o.result);
         tt_grad_options opt = { .grad_outputs = &weights, .allow_unused = true };
 
         TT_REQUIRE_OK(tt_grad(&o.result, 1, wanted, k, &opt, grads));
@@ -99,7 +92,8 @@ static outcome run(const conform_case *c, tt_tensor *const *in)
     return o;
 }
 
-static void check_same(const char *what, const outcome *got, const outcome *want, double tol)
+void conform_check_same(const char *what, const conform_outcome *got, const conform_outcome *want,
+                        double tol)
 {
     check_close(what, got->result, want->result, tol);
     for (int i = 0; i < CONFORM_MAX_IN; i++) {
@@ -109,10 +103,10 @@ static void check_same(const char *what, const outcome *got, const outcome *want
     }
 }
 
-/* The outcome in the types that `like` has. */
-static outcome converted(const outcome *o, const outcome *like)
+/* The conform_outcome in the types that `like` has. */
+static conform_outcome converted(const conform_outcome *o, const conform_outcome *like)
 {
-    outcome to = { tt_to_dtype(o->result, tt_tensor_dtype(like->result)), { NULL } };
+    conform_outcome to = { tt_to_dtype(o->result, tt_tensor_dtype(like->result)), { NULL } };
 
     for (int i = 0; i < CONFORM_MAX_IN; i++)
         if (o->grads[i] != NULL && like->grads[i] != NULL)
@@ -128,9 +122,10 @@ void conform_float32(void *ctx)
     TT_SCOPE {
         conform_make(c, 3, TT_F64, wide);
         conform_make(c, 3, TT_F32, narrow);
-        outcome got = run(c, narrow), exact = run(c, wide), want = converted(&exact, &got);
+        conform_outcome got = conform_run(c, narrow), exact = conform_run(c, wide),
+                        want = converted(&exact, &got);
 
-        check_same("float32", &got, &want, 1e-5);
+        conform_check_same("float32", &got, &want, 1e-5);
     }
 }
 
@@ -151,9 +146,10 @@ static void check_half(const conform_case *c, tt_dtype dtype, double tol)
             whole[i] = conform_is_float(&inputs[i]) && inputs[i].kind != 'c'
                            ? tt_to_dtype(half[i], TT_F32)
                            : half[i];
-        outcome got = run(c, half), exact = run(c, whole), want = converted(&exact, &got);
+        conform_outcome got = conform_run(c, half), exact = conform_run(c, whole),
+                        want = converted(&exact, &got);
 
-        check_same(tt_dtype_name(dtype), &got, &want, tol);
+        conform_check_same(tt_dtype_name(dtype), &got, &want, tol);
     }
 }
 
@@ -213,7 +209,7 @@ void conform_strides(void *ctx)
     for (size_t k = 0; k < sizeof(layouts) / sizeof(layouts[0]); k++)
         TT_SCOPE {
             tt_tensor *plain[CONFORM_MAX_IN] = { NULL }, *odd[CONFORM_MAX_IN] = { NULL };
-            int n = conform_make(c, 3, TT_F64, plain);
+            int n = conform_make(c, 3, conform_wide(c), plain);
 
             for (int i = 0; i < n; i++) {
                 odd[i] = layouts[k].fn(plain[i]);
@@ -221,9 +217,10 @@ void conform_strides(void *ctx)
                 plain[i] =
                     tt_reshape(tt_stack((tt_tensor *[]){ odd[i] }, 1, 0), tt_tensor_shape(odd[i]));
             }
-            outcome got = run(c, odd), want = run(c, plain);
+            conform_outcome got = conform_run(c, odd), want = conform_run(c, plain);
 
-            check_same(layouts[k].name, &got, &want, 1e-12);
+            conform_check_same(layouts[k].name, &got, &want,
+                               conform_wide(c) == TT_F64 ? 1e-12 : 1e-5);
         }
 }
 
@@ -292,7 +289,7 @@ void conform_null(void *ctx)
         }
 }
 
-static void check_bits(const char *what, const outcome *got, const outcome *want)
+static void check_bits(const char *what, const conform_outcome *got, const conform_outcome *want)
 {
     if (!tt_equal(got->result, want->result))
         TT_FAIL_TEST("%s: the result has other bits", what);
@@ -309,11 +306,11 @@ void conform_threads(void *ctx)
     TT_SCOPE {
         conform_make(c, c->row->big != 0 ? c->row->big : 20011, TT_F32, in);
         TT_REQUIRE_OK(tt_set_num_threads(1));
-        outcome first = run(c, in), again = run(c, in);
+        conform_outcome first = conform_run(c, in), again = conform_run(c, in);
 
         check_bits("a second run", &again, &first);
         TT_REQUIRE_OK(tt_set_num_threads(2));
-        outcome two = run(c, in), two_again = run(c, in);
+        conform_outcome two = conform_run(c, in), two_again = conform_run(c, in);
 
         check_bits("a second run with two threads", &two_again, &two);
         if ((c->row->flags & CONFORM_THREADS_DIFFER) == 0)
