@@ -82,13 +82,13 @@ static tt_status check_kind(const tt_state_dict *sd, naming *n, const char *want
 
     if (t == NULL)
         return TT_FAIL(TT_ERR_NOT_FOUND, "load: the state has no \"%s\"", n->text);
-    TT_SCOPE {
-        host = t->dtype == TT_U8 && t->n_dims == 1 && t->numel < (int64_t)sizeof got
-                   ? tti_host_copy(t)
-                   : NULL;
-        if (host != NULL)
+    if (t->dtype == TT_U8 && t->n_dims == 1 && t->numel < (int64_t)sizeof got)
+        TT_SCOPE {
+            host = tti_host_copy(t);
+            if (host == NULL)
+                return tt_last_status();
             memcpy(got, tti_data(host), (size_t)t->numel);
-    }
+        }
     if (strcmp(got, want) == 0)
         return TT_OK;
     return TT_FAIL(TT_ERR_INVALID, "load: expected the state of %s, got that of %s", want,
@@ -204,10 +204,11 @@ static tt_status check_shape(const tt_state_dict *sd, const char *name, const tt
 
     if (t == NULL)
         return TT_FAIL(TT_ERR_NOT_FOUND, "load: the state has no \"%s\"", name);
-    if (t->dtype == TT_I64 && t->n_dims == 1 && t->numel == p->n_dims &&
-        tt_copy_out_i64(t, dims, TT_MAX_DIMS) == TT_OK &&
-        memcmp(dims, p->dims, (size_t)p->n_dims * sizeof *p->dims) == 0)
-        return TT_OK;
+    if (t->dtype == TT_I64 && t->n_dims == 1 && t->numel == p->n_dims && t->storage != NULL) {
+        TT_TRY(tt_copy_out_i64(t, dims, TT_MAX_DIMS));
+        if (memcmp(dims, p->dims, (size_t)p->n_dims * sizeof *p->dims) == 0)
+            return TT_OK;
+    }
     return TT_FAIL(TT_ERR_INVALID, "optim_load: expected \"%s\" to be %s, it is that of another",
                    name, TTI_SHAPE_OF(p));
 }

@@ -380,7 +380,7 @@ TT_TEST(cbor, refuses_tensors_that_do_not_fit_their_bytes)
                   "unknown element type");
     CHECK_REFUSED(TENSOR F32 "\x01\x80\x44"
                              "abcd",
-                  "expected a kind of device");
+                  "expected a device");
     CHECK_REFUSED(TENSOR F32 CPU "\x80\x43"
                                  "abc",
                   "not what its shape needs");
