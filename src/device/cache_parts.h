@@ -260,7 +260,8 @@ static inline tti_cache *tti_cache_of(tt_device d)
 }
 
 tti_cache *tti_cache_get(tt_device d, const tti_accel *accel); /* made if need be; NULL: recorded */
-tti_pool *tti_pool_of(tti_cache *c, tt_stream *s);             /* lock; NULL: recorded */
+tti_cache *tti_cache_known(tt_device d);           /* made if d is a device; NULL: recorded */
+tti_pool *tti_pool_of(tti_cache *c, tt_stream *s); /* lock; NULL: recorded */
 /* With grow held: a used block of a new segment, if need be after giving back what is cached; NULL: recorded. */
 tti_block *tti_cache_grow(tti_cache *c, tt_stream *s, size_t bytes);
 /* With grow held: waits for pending blocks and all streams, and gives back what is cached. */

@@ -53,6 +53,14 @@ tti_cache *tti_cache_get(tt_device d, const tti_accel *accel)
     return c;
 }
 
+tti_cache *tti_cache_known(tt_device d)
+{
+    tti_cache *c = tti_cache_of(d);
+    const tti_accel *accel = c == NULL ? tti_accel_of("memory", d) : NULL;
+
+    return accel != NULL ? tti_cache_get(d, accel) : c;
+}
+
 tti_pool *tti_pool_of(tti_cache *c, tt_stream *s)
 {
     tti_pool *pool = c->pools;
@@ -296,7 +304,7 @@ void tti_cache_release(tti_cache *c)
 
 void tti_cache_empty(tt_device d)
 {
-    tti_cache *c = tti_cache_of(d);
+    tti_cache *c = tti_cache_known(d);
 
     if (c == NULL)
         return;

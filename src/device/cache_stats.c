@@ -61,7 +61,7 @@ void tti_cache_report_locked(const tti_cache *c, tt_memory_report *r)
 
 void tti_cache_report(tt_device d, tt_memory_report *report)
 {
-    tti_cache *c = tti_cache_of(d);
+    tti_cache *c = tti_cache_known(d);
     bool biased;
 
     memset(report, 0, sizeof *report);

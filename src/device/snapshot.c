@@ -72,7 +72,7 @@ static tt_memory_snapshot *take(const tti_cache *c)
 
 tt_memory_snapshot *tti_cache_snapshot(tt_device d)
 {
-    tti_cache *c = tti_cache_of(d);
+    tti_cache *c = tti_cache_known(d);
     tt_memory_snapshot *s;
     bool biased;
 

@@ -67,10 +67,13 @@ static void number(writer *w, uint64_t n)
     } else if (n <= INT32_MAX) {
         put_text(w, "J"); /* BININT */
         put_little(w, n, 4);
-    } else {
-        put_text(w, "\x8a\x09"); /* LONG1 of 9 bytes, the last one 0: positive */
+    } else { /* LONG1 of 8 bytes; with 9 the viewer would make it another type, which it cannot add */
+        int size = n <= INT64_MAX ? 8 : 9;
+
+        put_text(w, "\x8a");
+        put_little(w, (uint64_t)size, 1);
         put_little(w, n, 8);
-        put_little(w, 0, 1);
+        put_little(w, 0, size - 8);
     }
 }
 

@@ -96,9 +96,12 @@ void books_check(const tt_memory_snapshot *s)
 
 tt_memory_report books_of(tt_device d)
 {
-    tt_memory_snapshot *s = tti_cache_snapshot(d);
+    tt_memory_snapshot *s;
     tt_memory_report r = { 0 }, again;
 
+    if (d.index == TT_CURRENT)
+        d = tt_device_current((tt_device_kind)d.kind);
+    s = tti_cache_snapshot(d);
     TT_REQUIRE_NOT_NULL(s);
     books_check(s);
     r = s->report;
