@@ -23,6 +23,8 @@ tt_status tti_streams_enter_slow(tti_streams *s, const tti_node *n)
     if (n->stream != now)
         TT_TRY(note_used(s, n->stream));
     s->guard = tt_stream_guard_open(n->stream);
+    if (s->guard.stream == NULL)
+        return tt_last_status();
     s->entered = n->stream;
     return TT_OK;
 }
@@ -41,14 +43,6 @@ static tt_stream *callers(const tti_streams *s, tt_device d)
     return tti_stream_of(d);
 }
 
-static tt_status record(tt_tensor *g, tt_stream *stream)
-{
-    if (g->sparse == NULL)
-        return tt_tensor_record_stream(g, stream);
-    TT_TRY(tt_tensor_record_stream(g->sparse->indices, stream));
-    return tt_tensor_record_stream(g->sparse->values, stream);
-}
-
 tt_status tti_streams_hand_over(tti_streams *s, const tti_node *to, tt_tensor *g,
                                 tt_stream **stream_p)
 {
@@ -64,7 +58,7 @@ tt_status tti_streams_hand_over(tti_streams *s, const tti_node *to, tt_tensor *g
         return TT_OK;
     TT_TRY(tti_stream_after(target, from));
     *stream_p = target;
-    return record(g, target);
+    return tt_tensor_record_stream(g, target);
 }
 
 tt_status tti_streams_keep(const tti_streams *s, tt_tensor *g)
@@ -72,7 +66,7 @@ tt_status tti_streams_keep(const tti_streams *s, tt_tensor *g)
     if (tt_likely(s->entered == NULL) || !tt_device_equal(s->entered->device, g->device) ||
         s->guard.stream == s->entered)
         return TT_OK;
-    return record(g, s->guard.stream);
+    return tt_tensor_record_stream(g, s->guard.stream);
 }
 
 tt_status tti_streams_rejoin(tti_streams *s)
