@@ -14,7 +14,7 @@ static tt_status into_outputs(tt_tensor *t, const tti_places *p, tt_tensor **res
         return TT_FAIL(TT_ERR_UNSUPPORTED, "broadcast: a sparse tensor cannot go into outputs");
     for (int i = 0; i < p->n; i++) {
         if (p->outputs[i] != t)
-            TT_TRY(tti_put(p->outputs[i], t));
+            TT_TRY(tti_comm_put(p->outputs[i], t));
         results[i] = p->outputs[i];
     }
     return TT_OK;

@@ -84,7 +84,7 @@ tt_status tti_check_unrecorded(const char *name, const tt_tensor *t, tt_tensor *
                    name);
 }
 
-tt_status tti_put(tt_tensor *output, const tt_tensor *t)
+tt_status tti_comm_put(tt_tensor *output, const tt_tensor *t)
 {
     TT_TRY(tti_copy(output, t));
     tti_bump_version(output);

@@ -30,7 +30,7 @@ tt_status tti_check_tensors(const char *name, tt_tensor *const *ts, int n);
 tt_status tti_check_unrecorded(const char *name, const tt_tensor *t, tt_tensor *const *outputs,
                                int n);
 /* A copy into a given output. */
-tt_status tti_put(tt_tensor *output, const tt_tensor *t);
+tt_status tti_comm_put(tt_tensor *output, const tt_tensor *t);
 
 /* Close the scope but hand the results, or NULL if `st` is a failure, to the one around it. */
 tt_status tti_close_keep(tt_scope *s, tt_status st, tt_tensor **results, int n);

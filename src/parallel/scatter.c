@@ -87,7 +87,7 @@ static tt_status place(tt_tensor *t, const tti_places *p, tt_tensor **results, i
         if (p->outputs == NULL) {
             TT_TRY(tti_give(&results[i], tt_to_device(results[i], p->devices[i])));
         } else {
-            TT_TRY(tti_put(p->outputs[i], results[i]));
+            TT_TRY(tti_comm_put(p->outputs[i], results[i]));
             results[i] = p->outputs[i];
         }
     }
