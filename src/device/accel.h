@@ -50,12 +50,17 @@ struct tti_accel {
     tti_queue *(*queue_new)(int index, int priority);
     tti_queue *(*queue_wrap)(int index, void *native); /* not owned */
     void (*queue_free)(tti_queue *q);
+    /* A wrapped queue lets go of the native one, after waiting for its work; until it is opened around another, it
+     * has no work and takes none. */
+    void (*queue_close)(tti_queue *q);
+    tt_status (*queue_open)(tti_queue *q, void *native);
     void *(*queue_native)(const tti_queue *q);
     void (*priorities)(int index, int *least_p, int *greatest_p);
     tt_status (*queue_query)(tti_queue *q, bool *done_p);
     tt_status (*queue_sync)(tti_queue *q); /* blocks, holding no lock */
     /* The work of q so far; `timing`: with the time it was reached. Release with mark_free, at any time. */
     tti_mark *(*mark)(tti_queue *q, bool timing);
+    tti_mark *(*mark_copy)(tti_mark *m); /* another reference; NULL for NULL */
     void (*mark_free)(tti_mark *m);
     tt_status (*mark_query)(tti_mark *m, bool *done_p);
     tt_status (*mark_sync)(tti_mark *m); /* blocks, holding no lock */
@@ -98,6 +103,7 @@ struct tt_stream {
     tt_stream *
         next; /* in the list of streams of its device: never unlinked; freed ones are given out again */
     bool in_use;
+    int n_wraps; /* of an external one */
 };
 
 /* The current stream of an accelerator that exists; never NULL once the kind has started. Quick. */

@@ -6,8 +6,8 @@
 #include "device/accel.h"
 
 struct tt_event {
+    bool timing;          /* `blocking` says nothing here: all waits sleep */
     pthread_mutex_t lock; /* of all below; not held while waiting */
-    bool timing, blocking, recorded;
     tt_device device;
     const tti_accel *accel;
     tti_mark *mark;
@@ -20,10 +20,7 @@ tt_event *tt_event_new(const tt_event_options *opt)
     if (e == NULL)
         return NULL;
     pthread_mutex_init(&e->lock, NULL);
-    if (opt != NULL) {
-        e->timing = opt->timing;
-        e->blocking = opt->blocking;
-    }
+    e->timing = opt != NULL && opt->timing;
     return e;
 }
 
@@ -62,89 +59,115 @@ tt_status tt_event_record(tt_event *e, tt_stream *s)
     e->mark = m;
     e->accel = s->accel;
     e->device = s->device;
-    e->recorded = true;
     pthread_mutex_unlock(&e->lock);
     if (before != NULL)
         accel->mark_free(before);
     return TT_OK;
 }
 
-/* Do `use` with the mark. It is kept by the lock; waiting happens on a copy of the handle, which the owner of the
- * event keeps alive by not recording or freeing it meanwhile. */
-static tti_mark *mark_of(tt_event *e)
+/* What an event is at this moment, with a reference to its mark: it may be recorded again while somebody waits. */
+typedef struct moment {
+    const tti_accel *accel;
+    tti_mark *mark; /* NULL: never recorded */
+    tt_device device;
+} moment;
+
+static moment moment_of(tt_event *e)
 {
-    tti_mark *m;
+    moment m = { .mark = NULL };
 
     pthread_mutex_lock(&e->lock);
-    m = e->mark;
+    if (e->mark != NULL)
+        m = (moment){ e->accel, e->accel->mark_copy(e->mark), e->device };
     pthread_mutex_unlock(&e->lock);
     return m;
 }
 
+static tt_status end_moment(moment m, tt_status st)
+{
+    if (m.mark != NULL)
+        m.accel->mark_free(m.mark);
+    return st;
+}
+
 tt_status tt_event_query(tt_event *e, bool *done_p)
 {
-    tti_mark *m;
+    moment m;
 
     if (e == NULL)
         return none("event_query");
-    m = mark_of(e);
+    m = moment_of(e);
     *done_p = true;
-    return m != NULL ? e->accel->mark_query(m, done_p) : TT_OK;
+    return m.mark != NULL ? end_moment(m, m.accel->mark_query(m.mark, done_p)) : TT_OK;
 }
 
 tt_status tt_event_sync(tt_event *e)
 {
-    tti_mark *m;
+    moment m;
 
     if (e == NULL)
         return none("event_sync");
-    m = mark_of(e);
-    return m != NULL ? e->accel->mark_sync(m) : TT_OK;
+    m = moment_of(e);
+    return m.mark != NULL ? end_moment(m, m.accel->mark_sync(m.mark)) : TT_OK;
 }
 
 tt_status tt_stream_wait(tt_stream *s, tt_event *e)
 {
-    tti_mark *m;
+    moment m;
 
     if (e == NULL)
         return none("stream_wait");
     if (s == NULL)
         return TT_FAIL(TT_ERR_INVALID, "stream_wait: expected a stream, got NULL");
-    m = mark_of(e);
-    if (m == NULL)
+    m = moment_of(e);
+    if (m.mark == NULL)
         return TT_OK;
-    return s->accel == e->accel ? s->accel->wait(s->queue, m) : e->accel->mark_sync(m);
+    return end_moment(m, s->accel == m.accel ? s->accel->wait(s->queue, m.mark)
+                                             : m.accel->mark_sync(m.mark));
 }
 
 bool tt_event_device(const tt_event *e, tt_device *d_p)
 {
-    if (e->recorded)
-        *d_p = e->device;
-    return e->recorded;
+    moment m;
+
+    if (e == NULL)
+        return false;
+    m = moment_of((tt_event *)e);
+    if (m.mark == NULL)
+        return false;
+    *d_p = m.device;
+    end_moment(m, TT_OK);
+    return true;
+}
+
+static tt_status elapsed(moment from, moment to, double *ms_p)
+{
+    bool done[2];
+    char a[16], b[16];
+
+    if (from.mark == NULL || to.mark == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "event_elapsed: expected events that were recorded");
+    if (!tt_device_equal(from.device, to.device))
+        return TT_FAIL(TT_ERR_INVALID, "event_elapsed: events of different devices: %s and %s",
+                       tt_device_name(from.device, a, sizeof a),
+                       tt_device_name(to.device, b, sizeof b));
+    TT_TRY(from.accel->mark_query(from.mark, &done[0]));
+    TT_TRY(to.accel->mark_query(to.mark, &done[1]));
+    if (!done[0] || !done[1])
+        return TT_FAIL(TT_ERR_INVALID,
+                       "event_elapsed: expected events that are done: wait for them");
+    return from.accel->mark_elapsed(from.mark, to.mark, ms_p);
 }
 
 tt_status tt_event_elapsed(tt_event *from, tt_event *to, double *ms_p)
 {
-    tti_mark *a, *b;
-    bool done[2];
-    char na[16], nb[16];
+    moment a, b;
 
     if (from == NULL || to == NULL)
         return none("event_elapsed");
     if (!from->timing || !to->timing)
         return TT_FAIL(TT_ERR_INVALID, "event_elapsed: expected events made with timing");
-    a = mark_of(from);
-    b = mark_of(to);
-    if (a == NULL || b == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "event_elapsed: expected events that were recorded");
-    if (!tt_device_equal(from->device, to->device))
-        return TT_FAIL(TT_ERR_INVALID, "event_elapsed: events of different devices: %s and %s",
-                       tt_device_name(from->device, na, sizeof na),
-                       tt_device_name(to->device, nb, sizeof nb));
-    TT_TRY(from->accel->mark_query(a, &done[0]));
-    TT_TRY(from->accel->mark_query(b, &done[1]));
-    if (!done[0] || !done[1])
-        return TT_FAIL(TT_ERR_INVALID,
-                       "event_elapsed: expected events that are done: wait for them");
-    return from->accel->mark_elapsed(a, b, ms_p);
+    a = moment_of(from);
+    b = moment_of(to);
+    return end_moment(a, end_moment(b, elapsed(a, b, ms_p)));
 }

@@ -2,6 +2,8 @@
 /* Launches on current streams, their sizes, and the trouble that kernels report. */
 #include "device/launch.h"
 
+#include <string.h>
+
 #define GROUPS_PER_UNIT 16      /* of a GPU: enough to hide waiting for memory */
 #define CPU_GROUPS_PER_UNIT 2   /* chunks of a CPU, so that the last one is not alone for long */
 #define CPU_LEAST_ELEMENTS 2048 /* below this a chunk is not worth a thread */
@@ -130,6 +132,22 @@ static tt_status report(tt_device d, const tti_trouble *t)
                    tt_device_name(d, name, sizeof name));
 }
 
+/* On a device that computes in the host's memory. Of several threads that wait, one gets the error. */
+static tt_status check_here(tt_device d, void *at)
+{
+    _Atomic int64_t *op = at;
+    int64_t found = atomic_load_explicit(op, memory_order_acquire);
+    tti_trouble t;
+
+    if (tt_likely(found == 0))
+        return TT_OK;
+    memcpy(&t, at, sizeof t);
+    t.op = found;
+    if (!atomic_compare_exchange_strong(op, &found, 0))
+        return TT_OK;
+    return report(d, &t);
+}
+
 tt_status tti_trouble_check(tt_device d)
 {
     const tti_accel *a = accel_at(d);
@@ -137,13 +155,8 @@ tt_status tti_trouble_check(tt_device d)
     tti_trouble t, zero = { 0 };
     tt_stream *s;
 
-    if (facts_of(d)->is_cpu) { /* its memory is ours */
-        if (tt_likely(*(volatile int64_t *)at == 0))
-            return TT_OK;
-        t = *(tti_trouble *)at;
-        *(tti_trouble *)at = zero;
-        return report(d, &t);
-    }
+    if (facts_of(d)->is_cpu)
+        return check_here(d, at);
     s = tti_stream_of(d);
     TT_TRY(a->copy_out(s->queue, &t, at, sizeof t, false));
     if (tt_likely(t.op == 0))

@@ -8,6 +8,7 @@
 #include "device/accel.h"
 
 #define N_KINDS 3
+#define ENOUGH_STREAMS 32 /* of a device and priority that were given back */
 
 /* Streams of a device are never destroyed, because freed memory remembers them; those given back are handed out
  * again. The list grows at its head, under the lock; it is read without. */
@@ -26,6 +27,7 @@ typedef struct thread_streams {
 
 static TTI_HOT_TLS thread_streams *mine;
 static pthread_key_t key;
+static int key_error;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 static void drop_mine(void *p)
@@ -36,7 +38,7 @@ static void drop_mine(void *p)
 
 static void make_key(void)
 {
-    pthread_key_create(&key, drop_mine);
+    key_error = pthread_key_create(&key, drop_mine);
 }
 
 /* ---- making them ------------------------------------------------------------------------------- */
@@ -100,15 +102,23 @@ tt_stream *tti_stream_of(tt_device d)
     return default_of(d);
 }
 
-/* One that was given back, under the lock. */
+/* One that was given back, under the lock: one with nothing to do, or any when there are many. */
 static tt_stream *reuse(tt_device d, int priority)
 {
-    for (tt_stream *s = first_of(d); s != NULL; s = s->next)
+    tt_stream *found = NULL;
+    bool done = false;
+    int n = 0;
+
+    for (tt_stream *s = first_of(d); s != NULL && !done; s = s->next)
         if (!s->in_use && !s->is_default && !s->is_external && s->priority == priority) {
-            s->in_use = true;
-            return s;
+            done = s->accel->queue_query(s->queue, &done) == TT_OK && done;
+            found = s;
+            n++;
         }
-    return NULL;
+    if (!done && n < ENOUGH_STREAMS)
+        return NULL;
+    found->in_use = true;
+    return found;
 }
 
 tt_stream *tt_stream_new(tt_device d, const tt_stream_options *opt)
@@ -132,12 +142,36 @@ tt_stream *tt_stream_new(tt_device d, const tt_stream_options *opt)
     return s;
 }
 
+/* The stream around a native queue, or (native NULL) one that was around another, under the lock. */
 static tt_stream *wrapped(tt_device d, const tti_accel *a, const void *native)
 {
     for (tt_stream *s = first_of(d); s != NULL; s = s->next)
-        if (s->is_external && a->queue_native(s->queue) == native)
+        if (s->is_external && s->in_use == (native != NULL) && a->queue_native(s->queue) == native)
             return s;
     return NULL;
+}
+
+static tt_stream *wrap(tt_device d, const tti_accel *a, void *native)
+{
+    tt_stream *s = wrapped(d, a, native); /* two wrappers of a queue are one stream */
+
+    if (s != NULL) {
+        s->n_wraps++;
+        return s;
+    }
+    s = wrapped(d, a, NULL);
+    if (s != NULL) {
+        if (a->queue_open(s->queue, native) != TT_OK)
+            return NULL;
+    } else {
+        s = add(d, a, a->queue_wrap(d.index, native), 0);
+        if (s == NULL)
+            return NULL;
+        s->is_external = true;
+    }
+    s->in_use = true;
+    s->n_wraps = 1;
+    return s;
 }
 
 tt_stream *tt_stream_wrap(tt_device d, void *native)
@@ -150,23 +184,28 @@ tt_stream *tt_stream_wrap(tt_device d, void *native)
     if (native == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "stream_wrap: expected a native queue, got NULL");
     pthread_mutex_lock(&mu_streams);
-    s = wrapped(d, a, native); /* two wrappers of a queue are one stream */
-    if (s == NULL) {
-        s = add(d, a, a->queue_wrap(d.index, native), 0);
-        if (s != NULL)
-            s->is_external = true;
-    }
+    s = wrap(d, a, native);
     pthread_mutex_unlock(&mu_streams);
     return s;
 }
 
 void tt_stream_free(tt_stream *s)
 {
+    bool last;
+
     if (s == NULL || s->is_default)
         return;
     pthread_mutex_lock(&mu_streams);
-    s->in_use = false;
+    last = s->in_use && (!s->is_external || --s->n_wraps == 0);
+    if (last)
+        s->in_use = false;
     pthread_mutex_unlock(&mu_streams);
+    if (!last)
+        return;
+    if (mine != NULL && mine->current[s->device.kind][s->device.index] == s)
+        mine->current[s->device.kind][s->device.index] = NULL;
+    if (s->is_external)
+        s->accel->queue_close(s->queue);
 }
 
 /* ---- default and current ------------------------------------------------------------------------- */
@@ -192,7 +231,8 @@ static tt_status set_current(tt_device d, tt_stream *s)
         mine = tti_calloc(1, sizeof *mine);
         if (mine == NULL)
             return TT_ERR_NOMEM;
-        pthread_setspecific(key, mine);
+        if (key_error == 0)
+            pthread_setspecific(key, mine);
     }
     mine->current[d.kind][d.index] = s;
     return TT_OK;

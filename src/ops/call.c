@@ -49,8 +49,7 @@ static tt_status check_inputs(tti_call *c)
             TT_TRY(check_odd(c, t));
         if (t->n_dims == 0 && t->device.kind == TT_DEVICE_CPU)
             continue; /* a single host value goes with any device */
-        if (first != NULL && !tt_device_equal(first->device, t->device) &&
-            (c->op->flags & TTI_OP_SPREAD) == 0)
+        if (first != NULL && !tt_device_equal(first->device, t->device))
             return mixed_devices(c->op->name, first, t);
         first = t;
     }

@@ -28,6 +28,8 @@ bool tti_cl_open(const char **why)
     }
     TTI_CL_MAP(X)
 #undef X
+    *(void **)&tti_cl.CreateCommandQueueWithProperties =
+        dlsym(lib, "clCreateCommandQueueWithProperties");
     return true;
 }
 

@@ -14,6 +14,7 @@
     X(GetDeviceIDs)               \
     X(GetDeviceInfo)              \
     X(CreateSubDevices)           \
+    X(ReleaseDevice)              \
     X(CreateContext)              \
     X(CreateCommandQueue)         \
     X(RetainCommandQueue)         \
@@ -51,6 +52,10 @@ typedef struct tti_cl_api {
 #define X(name) __typeof__(cl##name) *name;
     TTI_CL_MAP(X)
 #undef X
+    /* Newer than 1.2: NULL where the loader does not have it. */
+    cl_command_queue (*CreateCommandQueueWithProperties)(cl_context, cl_device_id,
+                                                         const cl_bitfield *properties,
+                                                         cl_int *code);
 } tti_cl_api;
 
 extern tti_cl_api tti_cl;

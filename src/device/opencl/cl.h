@@ -21,6 +21,7 @@ typedef struct tti_cl_device {
     tt_device_properties properties;
     tti_cl_segment *trouble;
     _Atomic uint64_t held; /* bytes of live segments: the driver-level count */
+    _Atomic cl_int lost;   /* what ended it, or TTI_CL_FORKED; 0: it works */
 } tti_cl_device;
 
 typedef struct tti_cl_state {
@@ -47,7 +48,35 @@ const char *tti_cl_missing(void);
 /* Record the failure of a driver call: "cl: cannot <what>: CL_... (-n)". */
 tt_status tti_cl_fail(const char *what, cl_int code);
 
+/* ---- lost.c: devices that stopped working --------------------------------------------------- */
+
+#define TTI_CL_FORKED 1 /* in a child, where nothing of the driver may be called */
+
+tt_status tti_cl_unusable(int index); /* DEVICE, with what happened */
+
+static inline tt_status tti_cl_usable(int index)
+{
+    if (tt_likely(atomic_load_explicit(&tti_cl_all.devices[index].lost, memory_order_relaxed) == 0))
+        return TT_OK;
+    return tti_cl_unusable(index);
+}
+
+/* Whether this process is a child that was forked after the start. */
+bool tti_cl_forked(void);
+void tti_cl_after_fork(void);
+
+/* A command ended with an error: its device is lost. */
+tt_status tti_cl_lose(cl_event e, cl_int code);
+
+/* For tests: the next command of a device that is asked about ends with `code`. */
+void tti_cl_debug_lose(int index, cl_int code);
+/* The status of a command, as the driver or tti_cl_debug_lose says. */
+cl_int tti_cl_status(cl_event e, cl_int *status_p);
+
 /* ---- memory.c -------------------------------------------------------------------------------- */
+
+/* How many segments were closed, ever. */
+extern _Atomic uint32_t tti_cl_n_closed;
 
 tti_cl_segment *tti_cl_segment_open(int index, size_t bytes);
 void tti_cl_segment_close(tti_cl_segment *s);
@@ -65,27 +94,32 @@ void tti_cl_host_free(void *p, size_t bytes);
 /* ---- queue.c, copy.c --------------------------------------------------------------------------- */
 
 struct tti_queue {
-    cl_command_queue q;
+    cl_command_queue q;   /* NULL: closed */
     pthread_mutex_t lock; /* order of enqueues and of `last` */
     cl_event last;        /* of the newest command; NULL: none yet */
     int index;
     bool external; /* others enqueue too */
 };
 
-/* Around one enqueue: take the lock; give it back with the event of the new command (which becomes q's last) or
- * the code of the failure. `retained_p`, unless NULL, gets a reference to the event. */
-void tti_cl_begin(tti_queue *q);
+/* Around one enqueue: take the lock (unless the device is lost or the queue closed: then the error); give it back
+ * with the event of the new command (which becomes q's last) or the code of the failure. `retained_p`, unless
+ * NULL, gets a reference to the event. */
+tt_status tti_cl_begin(tti_queue *q);
 tt_status tti_cl_end(tti_queue *q, const char *what, cl_int code, cl_event e, cl_event *retained_p);
 tt_status tti_cl_wait(cl_event e); /* and releases it */
+void tti_cl_flush(tti_queue *q);
 
 tti_queue *tti_cl_queue_new(int index, int priority);
 tti_queue *tti_cl_queue_wrap(int index, void *native);
 void tti_cl_queue_free(tti_queue *q);
+void tti_cl_queue_close(tti_queue *q);
+tt_status tti_cl_queue_open(tti_queue *q, void *native);
 void *tti_cl_queue_native(const tti_queue *q);
 void tti_cl_priorities(int index, int *least_p, int *greatest_p);
 tt_status tti_cl_queue_query(tti_queue *q, bool *done_p);
 tt_status tti_cl_queue_sync(tti_queue *q);
 tti_mark *tti_cl_mark(tti_queue *q, bool timing);
+tti_mark *tti_cl_mark_copy(tti_mark *m);
 void tti_cl_mark_free(tti_mark *m);
 tt_status tti_cl_mark_query(tti_mark *m, bool *done_p);
 tt_status tti_cl_mark_sync(tti_mark *m);

@@ -99,7 +99,7 @@ tt_status tti_cl_gemm(tti_queue *q, const tti_accel_gemm *g)
     TT_TRY(find(g->a, sizes[g->dtype], &a));
     TT_TRY(find(g->b, sizes[g->dtype], &b));
     TT_TRY(find(g->c, sizes[g->dtype], &c));
-    tti_cl_begin(q);
+    TT_TRY(tti_cl_begin(q));
     switch (g->dtype) {
     case TT_F32:
         code = MULTIPLY(blast.s, blast.s_batch, (float)g->alpha, (float)g->beta);

@@ -17,7 +17,7 @@ tti_cl_state tti_cl_all;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *why = ""; /* there are no devices */
-static _Atomic bool started, forked;
+static _Atomic bool begun;   /* the driver may have threads */
 
 tt_status tti_cl_fail(const char *what, cl_int code)
 {
@@ -88,6 +88,8 @@ static void describe(tti_cl_device *d)
     p->has_fp16 = has_extension(d->id, "cl_khr_fp16");
     tti_cl.GetDeviceInfo(d->id, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof fp64, &fp64, NULL);
     p->has_fp64 = fp64 != 0;
+    p->has_priorities = tti_cl.CreateCommandQueueWithProperties != NULL &&
+                        has_extension(d->id, "cl_khr_priority_hints");
 }
 
 /* ---- choosing devices -------------------------------------------------------------------------- */
@@ -116,21 +118,33 @@ static bool wanted(cl_platform_id p)
     return strstr(name, part) != NULL;
 }
 
+/* Parts of a device that the driver keeps apart; false: it does not divide it like that. */
+static bool divide(cl_device_id root, cl_device_id *ids, int parts)
+{
+    cl_uint units = (cl_uint)number_of(root, CL_DEVICE_MAX_COMPUTE_UNITS), count = 0;
+    cl_device_partition_property how[TTI_MAX_DEVICES + 3] = { CL_DEVICE_PARTITION_BY_COUNTS };
+
+    for (int i = 0; i < parts; i++)
+        how[1 + i] = units / (cl_uint)parts;
+    how[1 + parts] = CL_DEVICE_PARTITION_BY_COUNTS_LIST_END;
+    if (units < (cl_uint)parts ||
+        tti_cl.CreateSubDevices(root, how, (cl_uint)parts, ids, &count) != CL_SUCCESS)
+        return false;
+    if ((int)count == parts)
+        return true;
+    for (cl_uint i = 0; i < count; i++)
+        tti_cl.ReleaseDevice(ids[i]);
+    return false;
+}
+
 /* One device as several: truly apart where the driver can divide it, else several names for one. */
 static int split(cl_device_id *ids, int n, int parts)
 {
-    cl_device_id root = ids[0], made[TTI_MAX_DEVICES];
-    cl_uint units = (cl_uint)number_of(root, CL_DEVICE_MAX_COMPUTE_UNITS), count = 0;
-    cl_device_partition_property how[] = { CL_DEVICE_PARTITION_EQUALLY,
-                                           units / (cl_uint)parts > 0 ? units / (cl_uint)parts : 1,
-                                           0 };
+    cl_device_id root = ids[0];
 
     if (n >= parts)
         return n;
-    if (tti_cl.CreateSubDevices(root, how, TTI_MAX_DEVICES, made, &count) == CL_SUCCESS &&
-        (int)count >= parts)
-        memcpy(ids, made, (size_t)parts * sizeof *ids);
-    else
+    if (!divide(root, ids, parts))
         for (int i = 0; i < parts; i++)
             ids[i] = root;
     return parts;
@@ -177,6 +191,17 @@ static int unique(const cl_device_id *ids, int n, cl_device_id *out)
 
 /* ---- the start ----------------------------------------------------------------------------------- */
 
+/* How many devices PoCL was told to show. */
+static int devices_asked_for(void)
+{
+    const char *text = tti_foreign_get(TTI_FOREIGN_POCL_DEVICES);
+    int n = 0;
+
+    for (; text != NULL && *text != '\0'; text++)
+        n += *text != ' ' && (text[1] == ' ' || text[1] == '\0');
+    return n;
+}
+
 /* PoCL reads these when it starts; what the user set stays. Sub-devices want threads of their own, one
  * compilation per kernel is enough for ours, and division by zero in host code is not its business. */
 static void prepare_environment(void)
@@ -184,6 +209,8 @@ static void prepare_environment(void)
     char threads[16];
     int parts = (int)tti_env_int(TTI_ENV_CL_SPLIT, 1, TTI_MAX_DEVICES, 1);
 
+    if (parts < devices_asked_for())
+        parts = devices_asked_for();
     setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
     setenv("POCL_SIGFPE_HANDLER", "0", 0);
     if (parts > 1) {
@@ -194,8 +221,8 @@ static void prepare_environment(void)
 
 static void in_child(void)
 {
-    if (atomic_load(&started))
-        atomic_store(&forked, true);
+    if (atomic_load(&begun))
+        tti_cl_after_fork();
 }
 
 static void fill_state(const cl_device_id *ids, int n)
@@ -208,10 +235,14 @@ static void fill_state(const cl_device_id *ids, int n)
         a->devices[i].id = ids[i];
         describe(&a->devices[i]);
     }
-    a->is_cpu = p->is_cpu;
-    a->group = (int)tti_env_int(TTI_ENV_CL_WG, 1, p->max_group, p->is_cpu ? 1 : GPU_GROUP);
+    a->is_cpu = true;
     for (int i = 0; i < n; i++)
+        a->is_cpu = a->is_cpu && a->devices[i].properties.is_cpu;
+    a->group = (int)tti_env_int(TTI_ENV_CL_WG, 1, p->max_group, p->is_cpu ? 1 : GPU_GROUP);
+    for (int i = 0; i < n; i++) {
         a->devices[i].properties.group = a->group;
+        a->devices[i].properties.is_cpu = a->is_cpu;
+    }
     tti_cl.GetPlatformInfo(a->platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
     snprintf(a->key, sizeof a->key, "%s|%s|%s|%s", p->name, p->vendor, p->driver, version);
     a->alike = true;
@@ -221,41 +252,47 @@ static void fill_state(const cl_device_id *ids, int n)
                    a->devices[i].properties.has_fp64 == p->has_fp64;
 }
 
-static void start(void)
+/* The context and what every device needs; 0, or the number of devices. */
+static int open_devices(void)
 {
     cl_device_id ids[TTI_MAX_DEVICES];
     cl_int code = CL_SUCCESS;
-    int n;
+    int n = choose(ids);
 
-    prepare_environment();
-    if (!tti_cl_open(&why))
-        return;
-    n = choose(ids);
     if (n == 0)
-        return;
+        return 0;
     fill_state(ids, n);
     tti_cl_all.n_ids = unique(ids, n, tti_cl_all.ids);
     tti_cl_all.context =
         tti_cl.CreateContext(NULL, (cl_uint)tti_cl_all.n_ids, tti_cl_all.ids, NULL, NULL, &code);
     if (tti_cl_all.context == NULL) {
         why = "the OpenCL driver cannot make a context over its devices";
-        return;
+        return 0;
     }
     for (int i = 0; i < n; i++) {
         tti_cl_all.devices[i].trouble = tti_cl_segment_open(i, 4096);
         if (tti_cl_all.devices[i].trouble == NULL) {
             why = "the OpenCL driver cannot make a buffer of 4 KiB";
-            return;
+            return 0;
         }
     }
+    return n;
+}
+
+static void start(void)
+{
+    prepare_environment();
+    if (!tti_cl_open(&why))
+        return;
     pthread_atfork(NULL, NULL, in_child);
-    tti_cl_all.n = n;
-    atomic_store(&started, true);
+    atomic_store(&begun, true);
+    tti_cl_all.n = open_devices();
+    atomic_store(&begun, tti_cl_all.n > 0);
 }
 
 int tti_cl_count(void)
 {
-    if (tt_unlikely(atomic_load_explicit(&forked, memory_order_relaxed)))
+    if (tti_cl_forked())
         return 0;
     pthread_once(&once, start);
     return tti_cl_all.n;
@@ -265,7 +302,7 @@ const char *tti_cl_missing(void)
 {
     if (tti_cl_count() > 0)
         return "";
-    if (atomic_load_explicit(&forked, memory_order_relaxed))
+    if (tti_cl_forked())
         return "this process was forked after OpenCL was started, whose threads it does not have: "
                "fork before the first use of a device, or exec";
     return why;

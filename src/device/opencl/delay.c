@@ -13,6 +13,16 @@ typedef struct turn {
     cl_event user;
 } turn;
 
+static void drop(turn *t)
+{
+    if (t->user != NULL) {
+        tti_cl.SetUserEventStatus(t->user, CL_COMPLETE);
+        tti_cl.ReleaseEvent(t->user);
+    }
+    tti_mfree(t->arg);
+    tti_mfree(t);
+}
+
 /* Called by a thread of the driver, before what depends on the marker may run: it only hands over. */
 static void CL_CALLBACK reached(cl_event marker, cl_int status, void *data)
 {
@@ -23,42 +33,48 @@ static void CL_CALLBACK reached(cl_event marker, cl_int status, void *data)
     if (tti_cl_timer_add(t->ns, t->fn, t->arg, t->user) != TT_OK) { /* late is better than never */
         if (t->fn != NULL)
             t->fn(t->arg);
-        tti_mfree(t->arg);
-        tti_cl.SetUserEventStatus(t->user, CL_COMPLETE);
-        tti_cl.ReleaseEvent(t->user);
+        drop(t);
+        return;
     }
     tti_mfree(t);
 }
 
-/* A marker whose callback starts `t`, and a barrier that waits for its end. Owns t and what it holds. */
-static tt_status take_turn(tti_queue *q, turn *t)
+/* A marker, and a barrier that waits for t's user event; *marker_p is a reference. */
+static tt_status enqueue(tti_queue *q, turn *t, cl_event *marker_p)
 {
-    cl_event marker = NULL, barrier = NULL;
+    cl_event barrier = NULL;
     cl_int code = CL_SUCCESS;
-    tt_status st;
 
+    TT_TRY(tti_cl_usable(q->index));
     t->user = tti_cl.CreateUserEvent(tti_cl_all.context, &code);
-    if (t->user == NULL) {
-        tti_mfree(t->arg);
-        tti_mfree(t);
+    if (t->user == NULL)
         return tti_cl_fail("make a user event", code);
-    }
-    tti_cl_begin(q);
-    code = tti_cl.EnqueueMarkerWithWaitList(q->q, 0, NULL, &marker);
+    TT_TRY(tti_cl_begin(q));
+    code = tti_cl.EnqueueMarkerWithWaitList(q->q, 0, NULL, marker_p);
     if (code == CL_SUCCESS)
         code = tti_cl.EnqueueBarrierWithWaitList(q->q, 1, &t->user, &barrier);
-    st = tti_cl_end(q, "queue a host function", code, barrier, NULL);
-    if (st == TT_OK && (code = tti_cl.SetEventCallback(marker, CL_COMPLETE, reached, t)) == 0) {
-        tti_cl.Flush(q->q);
-        return TT_OK;
+    return tti_cl_end(q, "queue a host function", code, barrier, NULL);
+}
+
+/* The marker's callback starts `t`. Owns t and what it holds. */
+static tt_status take_turn(tti_queue *q, turn *t)
+{
+    cl_event marker = NULL;
+    cl_int code = CL_SUCCESS;
+    tt_status st = enqueue(q, t, &marker);
+
+    if (st == TT_OK) {
+        code = tti_cl.SetEventCallback(marker, CL_COMPLETE, reached, t);
+        if (code == CL_SUCCESS) {
+            tti_cl_flush(q);
+            return TT_OK;
+        }
+        st = tti_cl_fail("be told of the end of a command", code);
     }
     if (marker != NULL)
         tti_cl.ReleaseEvent(marker);
-    tti_cl.SetUserEventStatus(t->user, CL_COMPLETE);
-    tti_cl.ReleaseEvent(t->user);
-    tti_mfree(t->arg);
-    tti_mfree(t);
-    return st != TT_OK ? st : tti_cl_fail("be told of the end of a command", code);
+    drop(t);
+    return st;
 }
 
 tt_status tti_cl_sleep(tti_queue *q, uint64_t ns)
@@ -95,7 +111,8 @@ tt_status tti_cl_call(tti_queue *q, void (*fn)(void *arg), const void *arg, size
 
     if (!tti_cl_all.is_cpu)
         return call_by_turn(q, fn, arg, bytes);
-    tti_cl_begin(q);
-    code = tti_cl.EnqueueNativeKernel(q->q, fn, (void *)arg, bytes, 0, NULL, NULL, 0, NULL, &e);
+    TT_TRY(tti_cl_begin(q));
+    code = tti_cl.EnqueueNativeKernel(q->q, fn, bytes != 0 ? (void *)arg : NULL, bytes, 0, NULL,
+                                      NULL, 0, NULL, &e);
     return tti_cl_end(q, "queue a host function", code, e, NULL);
 }

@@ -32,11 +32,14 @@ static const tti_accel accel_cl = {
     .queue_new = tti_cl_queue_new,
     .queue_wrap = tti_cl_queue_wrap,
     .queue_free = tti_cl_queue_free,
+    .queue_close = tti_cl_queue_close,
+    .queue_open = tti_cl_queue_open,
     .queue_native = tti_cl_queue_native,
     .priorities = tti_cl_priorities,
     .queue_query = tti_cl_queue_query,
     .queue_sync = tti_cl_queue_sync,
     .mark = tti_cl_mark,
+    .mark_copy = tti_cl_mark_copy,
     .mark_free = tti_cl_mark_free,
     .mark_query = tti_cl_mark_query,
     .mark_sync = tti_cl_mark_sync,
@@ -59,20 +62,31 @@ static tt_device at(int index)
     return (tt_device){ TT_DEVICE_CL, (int16_t)index };
 }
 
+/* The queue of the current stream, or NULL, recorded. */
+static tti_queue *queue_at(int index)
+{
+    tt_stream *s = tti_cl_usable(index) == TT_OK ? tti_stream_of(at(index)) : NULL;
+
+    return s != NULL ? s->queue : NULL;
+}
+
 static void *alloc(int index, size_t bytes)
 {
-    tt_stream *s = tti_stream_of(at(index));
+    tt_stream *s = tti_cl_usable(index) == TT_OK ? tti_stream_of(at(index)) : NULL;
 
     return s != NULL ? tti_cache_alloc(at(index), s, bytes) : NULL;
 }
 
+/* In a forked child locks may be held by threads that are not there. */
 static void release(int index, void *p, size_t bytes)
 {
-    tti_cache_free(at(index), p, bytes);
+    if (!tti_cl_forked())
+        tti_cache_free(at(index), p, bytes);
 }
 
 static tt_status sync_all(int index)
 {
+    TT_TRY(tti_cl_usable(index));
     return tti_streams_sync(at(index));
 }
 
@@ -94,18 +108,26 @@ static void empty_cache(int index)
 /* Through the current stream; what kernels had to report comes out with what is read. */
 static tt_status copy_in(int index, void *dst, const void *host, size_t bytes)
 {
-    return tti_cl_copy_in(tti_stream_of(at(index))->queue, dst, host, bytes, false);
+    tti_queue *q = queue_at(index);
+
+    return q != NULL ? tti_cl_copy_in(q, dst, host, bytes, false) : tt_last_status();
 }
 
 static tt_status copy_out(int index, void *host, const void *src, size_t bytes)
 {
-    TT_TRY(tti_cl_copy_out(tti_stream_of(at(index))->queue, host, src, bytes, false));
+    tti_queue *q = queue_at(index);
+
+    if (q == NULL)
+        return tt_last_status();
+    TT_TRY(tti_cl_copy_out(q, host, src, bytes, false));
     return tti_trouble_check(at(index));
 }
 
 static tt_status copy(int index, void *dst, const void *src, size_t bytes)
 {
-    return tti_cl_copy(tti_stream_of(at(index))->queue, dst, src, bytes);
+    tti_queue *q = queue_at(index);
+
+    return q != NULL ? tti_cl_copy(q, dst, src, bytes) : tt_last_status();
 }
 
 const tti_driver tti_driver_cl = {

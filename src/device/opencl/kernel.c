@@ -25,6 +25,7 @@ struct tti_kernel {
         uint32_t bytes;
         char value[MAX_VALUE];
     } last[2 * TTI_MAX_ARGS];
+    uint32_t n_closed; /* segments, when the arguments were set */
 };
 
 /* Everything built lives as long as the process. Programs are built without the lock, different ones at the
@@ -176,8 +177,18 @@ static tt_status set_memory(tti_kernel *k, int i, const void *address)
 
 static tt_status set_all(tti_kernel *k, const tti_arg *args, int n_args)
 {
+    uint32_t closed = atomic_load_explicit(&tti_cl_n_closed, memory_order_acquire);
     int at = 0;
 
+    if (tt_unlikely(n_args > TTI_MAX_ARGS))
+        return TT_FAIL(TT_ERR_INVALID, "cl: kernel %s.%s: expected at most %d arguments, got %d",
+                       k->of->program->name, k->name, TTI_MAX_ARGS, n_args);
+    if (tt_unlikely(k->n_closed !=
+                    closed)) { /* another buffer may have the handle of one that is gone */
+        for (int i = 0; i < 2 * TTI_MAX_ARGS; i++)
+            k->last[i].bytes = 0;
+        k->n_closed = closed;
+    }
     for (int i = 0; i < n_args; i++) {
         cl_int code;
 
@@ -204,8 +215,9 @@ tt_status tti_cl_launch(tti_queue *q, tti_kernel *k, size_t groups, size_t group
 
     pthread_mutex_lock(&k->lock);
     st = set_all(k, args, n_args);
+    if (tt_likely(st == TT_OK))
+        st = tti_cl_begin(q);
     if (tt_likely(st == TT_OK)) {
-        tti_cl_begin(q);
         code = tti_cl.EnqueueNDRangeKernel(q->q, k->native, 1, NULL, &global, &local, 0, NULL, &e);
         st = tti_cl_end(q, "launch a kernel", code, e, NULL);
     }

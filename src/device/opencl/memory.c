@@ -22,6 +22,8 @@ typedef struct leaf {
 static _Atomic(leaf *) leaves[N_LEAVES];
 static pthread_mutex_t mu_leaves = PTHREAD_MUTEX_INITIALIZER;
 
+_Atomic uint32_t tti_cl_n_closed;
+
 tti_cl_segment *tti_cl_find(const void *address)
 {
     uint64_t grain = (uintptr_t)address / GRAIN;
@@ -132,6 +134,7 @@ void tti_cl_segment_close(tti_cl_segment *s)
 {
     enter(s->base, s->bytes, NULL);
     tti_cl.ReleaseMemObject(s->mem);
+    atomic_fetch_add_explicit(&tti_cl_n_closed, 1, memory_order_release);
     unmap(s->base, s->bytes);
     tti_mfree(s);
 }
@@ -142,8 +145,10 @@ void *tti_cl_segment_new(int index, size_t bytes)
     uint64_t held = atomic_fetch_add(&d->held, bytes) + bytes;
     tti_cl_segment *s = NULL;
 
-    if (tti_alloc_should_fail() || held > d->properties.memory ||
-        bytes > d->properties.max_allocation)
+    if (tti_cl_usable(index) != TT_OK)
+        ;
+    else if (tti_alloc_should_fail() || held > d->properties.memory ||
+             bytes > d->properties.max_allocation)
         TT_FAIL(TT_ERR_NOMEM,
                 "cl: cl:%d has %llu bytes, at most %llu at once; %llu are held, %zu more were "
                 "asked for",
@@ -163,7 +168,7 @@ void tti_cl_segment_free(int index, void *address, size_t bytes)
 {
     tti_cl_segment *s = tti_cl_find(address);
 
-    if (s == NULL)
+    if (s == NULL || tti_cl_forked())
         return;
     tti_cl_segment_close(s);
     atomic_fetch_sub(&tti_cl_all.devices[index].held, bytes);
