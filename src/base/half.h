@@ -16,6 +16,8 @@
 #include <immintrin.h>
 #endif
 
+#ifndef TTI_KERNEL_TEXT /* this file is also part of the text of kernels for accelerators */
+
 static inline uint32_t tti_vbits(float x)
 {
     uint32_t u;
@@ -29,6 +31,8 @@ static inline float tti_vfloat(uint32_t u)
     memcpy(&x, &u, sizeof x);
     return x;
 }
+
+#endif
 
 typedef uint16_t tti_f16bits;
 typedef uint16_t tti_bf16bits;
@@ -74,6 +78,8 @@ static inline tti_f16bits tti_f32_to_f16(float x)
     return (tti_f16bits)(h | ((u >> 16) & 0x8000u));
 }
 
+#ifndef TTI_KERNEL_TEXT
+
 static inline void tti_bf16_to_f32_n(float *dst, const tti_bf16bits *src, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -109,5 +115,7 @@ static inline void tti_f32_to_f16_n(tti_f16bits *dst, const float *src, size_t n
     for (; i < n; i++)
         dst[i] = tti_f32_to_f16(src[i]);
 }
+
+#endif
 
 #endif

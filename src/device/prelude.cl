@@ -52,6 +52,7 @@ typedef double f64;
 #define GSZ get_global_size(0)
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #define MULHI(a, b) mul_hi((u32)(a), (u32)(b))
+#define MULHI64(a, b) mul_hi((u64)(a), (u64)(b))
 #define F2U(x) as_uint(x)
 #define U2F(x) as_float(x)
 #define D2U(x) as_ulong(x)

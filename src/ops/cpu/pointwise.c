@@ -53,9 +53,9 @@ const tti_copy_loops *tti_copy_loops_now(void)
 
 /* For messages. */
 #define X(name) #name,
-static const char *const unary_names[] = { TTI_UNARY_MAP(X) };
-static const char *const binary_names[] = { TTI_BINARY_MAP(X) };
-static const char *const ternary_names[] = { TTI_TERNARY_MAP(X) };
+const char *const tti_unary_names[] = { TTI_UNARY_MAP(X) };
+const char *const tti_binary_names[] = { TTI_BINARY_MAP(X) };
+const char *const tti_ternary_names[] = { TTI_TERNARY_MAP(X) };
 #undef X
 
 /* ---- entries ----------------------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static void compute(tti_loop loop, const tt_tensor *const *ts, int n, const doub
     tti_walk(&w, ts, grain);
 }
 
-static int unary_params(tti_unary_op op, bool cplx)
+int tti_unary_params(tti_unary_op op, bool cplx)
 {
     switch (op) {
     case TTI_NAN_TO_NUM:
@@ -167,7 +167,7 @@ static int unary_params(tti_unary_op op, bool cplx)
     }
 }
 
-static int64_t unary_grain(tti_unary_op op)
+int64_t tti_unary_grain(tti_unary_op op)
 {
     if ((op >= TTI_EXP && op <= TTI_LOG10) || (op >= TTI_SIN && op <= TTI_ERF) ||
         (op >= TTI_GELU && op <= TTI_SOFTPLUS) || op == TTI_POW_S || op == TTI_RPOW_S)
@@ -182,13 +182,14 @@ static tt_status unary(tti_unary_op op, tt_tensor *out, const tt_tensor *x, cons
     double q[4] = { 0 };
 
     if (tt_unlikely(loop == NULL))
-        return tti_no_kernel(unary_names[op], x);
-    compute(loop, ts, 2, params(q, p, unary_params(op, tt_dtype_is_complex((tt_dtype)x->dtype))),
-            unary_grain(op));
+        return tti_no_kernel(tti_unary_names[op], x);
+    compute(loop, ts, 2,
+            params(q, p, tti_unary_params(op, tt_dtype_is_complex((tt_dtype)x->dtype))),
+            tti_unary_grain(op));
     return TT_OK;
 }
 
-static int binary_params(tti_binary_op op, bool cplx)
+int tti_binary_params(tti_binary_op op, bool cplx)
 {
     switch (op) {
     case TTI_ADD_SCALED:
@@ -206,7 +207,7 @@ static int binary_params(tti_binary_op op, bool cplx)
     }
 }
 
-static int64_t binary_grain(tti_binary_op op)
+int64_t tti_binary_grain(tti_binary_op op)
 {
     if ((op >= TTI_FLOOR_DIV && op <= TTI_POW) || op == TTI_ATAN2 ||
         (op >= TTI_GELU_GRAD && op <= TTI_SOFTPLUS_GRAD))
@@ -222,9 +223,10 @@ static tt_status binary(tti_binary_op op, tt_tensor *out, const tt_tensor *a, co
     double q[4] = { 0 };
 
     if (tt_unlikely(loop == NULL))
-        return tti_no_kernel(binary_names[op], a);
-    compute(loop, ts, 3, params(q, p, binary_params(op, tt_dtype_is_complex((tt_dtype)a->dtype))),
-            binary_grain(op));
+        return tti_no_kernel(tti_binary_names[op], a);
+    compute(loop, ts, 3,
+            params(q, p, tti_binary_params(op, tt_dtype_is_complex((tt_dtype)a->dtype))),
+            tti_binary_grain(op));
     return TT_OK;
 }
 
@@ -236,7 +238,7 @@ static tt_status ternary(tti_ternary_op op, tt_tensor *out, const tt_tensor *a, 
     double q[4] = { 0 };
 
     if (tt_unlikely(loop == NULL))
-        return tti_no_kernel(ternary_names[op], b);
+        return tti_no_kernel(tti_ternary_names[op], b);
     compute(loop, ts, 4, params(q, p, 1), TTI_GRAIN);
     return TT_OK;
 }
@@ -269,8 +271,7 @@ static tt_status copy(tt_tensor *dst, const tt_tensor *src)
     return TT_OK;
 }
 
-/* The bytes of one element with this value. */
-static void element(tt_dtype d, double re, double im, void *bytes)
+void tti_element_bytes(tt_dtype d, double re, double im, void *bytes)
 {
     double value[2] = { re, im };
     char *ptrs[] = { bytes, (char *)value };
@@ -293,7 +294,7 @@ static tt_status fill(tt_tensor *x, double re, double im)
     const tt_tensor *ts[] = { x };
     tti_work w = { .n_operands = 1, .p = bytes };
 
-    element((tt_dtype)x->dtype, re, im, bytes);
+    tti_element_bytes((tt_dtype)x->dtype, re, im, bytes);
     if (memcmp(bytes, zero, sizeof zero) == 0 && tti_is_contiguous(x) && x->numel < 2 * TTI_GRAIN) {
         if (x->numel != 0)
             memset(tti_data(x), 0, tt_tensor_bytes(x));

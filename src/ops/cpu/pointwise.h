@@ -53,6 +53,18 @@ void tti_walk(const tti_work *w, const tt_tensor *const *ts, int64_t grain);
 /* dst = src of the same type and shape as dst, moving tiles when their orders differ. */
 void tti_walk_copy(const tti_work *w, const tt_tensor *dst, const tt_tensor *src);
 
+/* ---- what accelerators use too ------------------------------------------------------------------- */
+
+/* How many numbers `p` of an operator has. */
+int tti_unary_params(tti_unary_op op, bool cplx);
+int tti_binary_params(tti_binary_op op, bool cplx);
+int64_t tti_unary_grain(tti_unary_op op);
+int64_t tti_binary_grain(tti_binary_op op);
+/* The bytes of one element with this value. */
+void tti_element_bytes(tt_dtype d, double re, double im, void *bytes);
+/* For messages. */
+extern const char *const tti_unary_names[], *const tti_binary_names[], *const tti_ternary_names[];
+
 #define TTI_GRAIN 32768      /* elements per thread of memory-bound loops */
 #define TTI_GRAIN_HEAVY 4096 /* of loops with exponentials and the like */
 

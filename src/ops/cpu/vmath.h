@@ -4,6 +4,7 @@
  * -O3 -fno-math-errno -fno-trapping-math (never -ffast-math), for every x86-64 level and NEON.
  * The names ending in d are the same functions of double, from libm, so that a kernel written
  * once per type can choose by suffix. Activations and their derivatives are at the end.
+ * Accelerators compile the same text: ops/accel/vmath.cl.
  */
 #ifndef TTI_OPS_CPU_VMATH_H
 #define TTI_OPS_CPU_VMATH_H
@@ -79,6 +80,8 @@ static inline float tti_verff(float x)
     return copysignf(a < 0.95f ? p : y, x);
 }
 
+#ifndef TTI_VMATH_NO_DOUBLE
+
 static inline double tti_vexpd(double x)
 {
     return exp(x);
@@ -147,14 +150,18 @@ static inline double tti_vsoftplusd(double x)
     return (x > 0.0 ? x : 0.0) + log1p(exp(-fabs(x)));
 }
 
+#endif /* TTI_VMATH_NO_DOUBLE */
+
 #define TTI_VREAL float
 #define TTI_V(name) tti_v##name##f
 #define TTI_VNUM(x) x##f
 #include "ops/cpu/vmath_act.inc"
 
+#ifndef TTI_VMATH_NO_DOUBLE
 #define TTI_VREAL double
 #define TTI_V(name) tti_v##name##d
 #define TTI_VNUM(x) x
 #include "ops/cpu/vmath_act.inc"
+#endif
 
 #endif

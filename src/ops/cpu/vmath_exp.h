@@ -14,6 +14,22 @@
 
 #include "base/half.h"
 
+#ifndef TTI_KERNEL_TEXT
+static inline uint64_t tti_vbitsd(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline double tti_vdouble(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+#endif
+
 /* Adding 1.5 * 2^23 rounds |x| < 2^22 to an integer and leaves it in the low bits. */
 #define TTI_VROUND 12582912.0f
 #define TTI_VLOG2E 1.44269504f
@@ -30,8 +46,8 @@ static inline float tti_vpow2i(uint32_t n)
 /* p * 2^n for p near 1 and -252 <= n <= 254, rounded once even when the result is subnormal. */
 static inline float tti_vscale(float p, uint32_t n)
 {
-    uint32_t half = (uint32_t)((int32_t)n >> 1);
-    return p * tti_vpow2i(half) * tti_vpow2i(n - half);
+    uint32_t semi = (uint32_t)((int32_t)n >> 1);
+    return p * tti_vpow2i(semi) * tti_vpow2i(n - semi);
 }
 
 /*
@@ -103,9 +119,9 @@ static inline float tti_vexpm1f(float x)
     float q = 0.0013933061f + 0.00019950945f * r;
     q = q * r2 + (0.041666485f + 0.008333201f * r);
     q = q * r2 + (0.5f + 0.16666667f * r);
-    float half = tti_vpow2i(tti_vbits(z) - tti_vbits(TTI_VROUND) - 1u);
+    float semi = tti_vpow2i(tti_vbits(z) - tti_vbits(TTI_VROUND) - 1u);
     float tail = (q * r) * r - lo;
-    float y = ((half - 0.5f) + half * hi + half * tail) * 2.0f;
+    float y = ((semi - 0.5f) + semi * hi + semi * tail) * 2.0f;
     float tiny = hi + tail;
     y = n == 0.0f ? tiny : y;
     return fabsf(x) < 1e-8f ? x : y;
@@ -184,9 +200,9 @@ static inline float tti_vlog1pf(float x)
  */
 static inline float tti_vlog_base(float f, float hi, float lo)
 {
-    float half = 0.5f * (f * f);
-    float a = tti_vfloat(tti_vbits(f - half) & 0xfffff000u);
-    float b = ((f - a) - half) + tti_vlog_poly(f);
+    float semi = 0.5f * (f * f);
+    float a = tti_vfloat(tti_vbits(f - semi) & 0xfffff000u);
+    float b = ((f - a) - semi) + tti_vlog_poly(f);
     return ((a + b) * lo + b * hi) + a * hi;
 }
 

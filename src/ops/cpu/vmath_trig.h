@@ -9,22 +9,27 @@
 
 #include "ops/cpu/vmath_exp.h"
 
+#ifdef TTI_VMATH_NO_DOUBLE /* an accelerator without float64: its own functions */
+
+static inline float tti_vsinf(float x)
+{
+    return sin(x);
+}
+
+static inline float tti_vcosf(float x)
+{
+    return cos(x);
+}
+
+static inline float tti_vpowf(float x, float y)
+{
+    return pow(x, y);
+}
+
+#else
+
 /* Adding 1.5 * 2^52 rounds |x| < 2^51 to an integer and leaves it in the low bits. */
 #define TTI_VROUNDD 6755399441055744.0
-
-static inline uint64_t tti_vbitsd(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline double tti_vdouble(uint64_t u)
-{
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /*
  * sin(x + quarter * pi / 2). The angle is reduced with pi / 2 as 33 + 53 bits, exact to within
@@ -48,9 +53,9 @@ static inline float tti_vsin_shifted(float x, uint32_t quarter)
     float k = 2.4430667e-05f;
     k = k * u - 0.0013887301f;
     k = k * u + 0.041666646f;
-    float half = 0.5f * u;
-    float w = 1.0f - half;
-    k = w + ((k * u) * u + ((1.0f - w) - half));
+    float semi = 0.5f * u;
+    float w = 1.0f - semi;
+    k = w + ((k * u) * u + ((1.0f - w) - semi));
 
     float y = (q & 1u) != 0 ? k : s;
     y = tti_vfloat(tti_vbits(y) ^ ((q & 2u) << 30));
@@ -105,9 +110,9 @@ static inline double tti_vexp2_wide(double z)
 static inline float tti_vpowf(float x, float y)
 {
     float ax = fabsf(x);
-    float half = 0.5f * y;
+    float semi = 0.5f * y;
     int whole = truncf(y) == y;
-    int odd = whole & (truncf(half) != half);
+    int odd = whole & (truncf(semi) != semi);
     float p = (float)tti_vexp2_wide((double)y * tti_vlog2_wide((double)ax));
     p = p + (ax - ax); /* NaN if x is; an infinite x is settled next */
     float toward = ax > 1.0f ? y : -y;
@@ -121,5 +126,7 @@ static inline float tti_vpowf(float x, float y)
     int one = (y == 0.0f) | (x == 1.0f) | ((ax == 1.0f) & (fabsf(y) == INFINITY));
     return one ? 1.0f : p;
 }
+
+#endif /* TTI_VMATH_NO_DOUBLE */
 
 #endif
