@@ -9,8 +9,7 @@
 
 TTI_ISA_DECLARE(const tti_random_loops, tti_random_table);
 
-/* The type numbers are drawn in. */
-static tt_dtype drawn_type(tti_random_kind kind, tt_dtype dtype)
+tt_dtype tti_drawn_type(tti_random_kind kind, tt_dtype dtype)
 {
     if (kind == TTI_RANDOM_INT)
         return TT_I64;
@@ -21,7 +20,7 @@ uint64_t tti_random_blocks(tti_random_kind kind, tt_dtype dtype, int64_t n)
 {
     uint64_t parts = (uint64_t)n * (tt_dtype_is_complex(dtype) ? 2 : 1);
 
-    return drawn_type(kind, dtype) == TT_F32 ? (parts + 3) / 4 : (parts + 1) / 2;
+    return tti_drawn_type(kind, dtype) == TT_F32 ? (parts + 3) / 4 : (parts + 1) / 2;
 }
 
 static void draw_chunk(const tti_random_draw *d, tt_dtype type, int64_t first, int64_t n, void *out)
@@ -36,8 +35,7 @@ static void draw_chunk(const tti_random_draw *d, tt_dtype type, int64_t first, i
         loops->f32(d, first, n, out);
 }
 
-/* The greatest number of a 16-bit type below `hi`. */
-static float half_below(tt_dtype d, float hi)
+float tti_half_below(tt_dtype d, float hi)
 {
     uint16_t h = d == TT_F16 ? tti_f32_to_f16(hi) : tti_f32_to_bf16(hi);
     float v = d == TT_F16 ? tti_f16_to_f32(h) : tti_bf16_to_f32(h);
@@ -64,7 +62,7 @@ static void draw_converted(const tti_random_draw *d, tt_dtype type, int64_t firs
 
     draw_chunk(d, type, first, n, buffer);
     if (half && d->kind == TTI_RANDOM_UNIFORM && d->a < d->b) { /* not even by rounding */
-        float top = half_below(to, (float)d->b), *u = (float *)(void *)buffer;
+        float top = tti_half_below(to, (float)d->b), *u = (float *)(void *)buffer;
 
         for (int64_t i = 0; i < n; i++)
             u[i] = u[i] > top ? top : u[i];
@@ -77,7 +75,7 @@ static void draw_converted(const tti_random_draw *d, tt_dtype type, int64_t firs
 
 static tt_status fill(tt_tensor *x, const tti_random_draw *draw)
 {
-    tt_dtype to = (tt_dtype)x->dtype, type = drawn_type(draw->kind, to);
+    tt_dtype to = (tt_dtype)x->dtype, type = tti_drawn_type(draw->kind, to);
     int64_t n = x->numel, chunks, size;
     char *data = tti_data(x);
 

@@ -13,4 +13,9 @@ typedef struct tti_random_loops {
     void (*i64)(const tti_random_draw *d, int64_t first, int64_t n, int64_t *out);
 } tti_random_loops;
 
+/* The type numbers are drawn in, before they are converted to that of the tensor. */
+tt_dtype tti_drawn_type(tti_random_kind kind, tt_dtype dtype);
+/* The greatest number of a 16-bit type below `hi`. */
+float tti_half_below(tt_dtype d, float hi);
+
 #endif

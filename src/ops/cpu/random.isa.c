@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops of random kernels: Philox words, then uniform, normal or other numbers made of them. */
-#include "base/philox.h"
+/* Loops of random kernels: Philox words, then uniform, normal or other numbers made of them. Built without
+ * contraction of products and sums, so that every instruction set and every accelerator gives the same bits. */
 #include "ops/cpu/random.h"
-#include "ops/cpu/vmath.h"
+#include "ops/cpu/random_draw.h"
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -45,24 +45,33 @@ static void words(const tti_random_draw *d, uint64_t block, int64_t n_blocks, ui
     }
 }
 
-/* Two uniform numbers become two normal ones, side by side (Box-Muller). */
 static void normal_f32(const uint32_t *w, int64_t n, float mean, float std, float *out)
 {
-    float radius[TTI_RANDOM_CHUNK / 2], turn[TTI_RANDOM_CHUNK / 2];
-    int64_t pairs = (n + 1) / 2;
+    float c, s;
 
-#pragma omp simd
-    for (int64_t i = 0; i < pairs; i++) {
-        radius[i] = std * sqrtf(-2.0f * tti_vlogf(1.0f - tti_unit_float(w[2 * i])));
-        turn[i] = 6.28318530718f * tti_unit_float(w[2 * i + 1]);
-    }
-#pragma omp simd
+#pragma omp simd private(c, s)
     for (int64_t i = 0; i < n / 2; i++) {
-        out[2 * i] = mean + radius[i] * tti_vcosf(turn[i]);
-        out[2 * i + 1] = mean + radius[i] * tti_vsinf(turn[i]);
+        tti_draw_normal(w[2 * i], w[2 * i + 1], &c, &s);
+        out[2 * i] = mean + std * c;
+        out[2 * i + 1] = mean + std * s;
     }
-    if (n % 2 != 0)
-        out[n - 1] = mean + radius[pairs - 1] * tti_vcosf(turn[pairs - 1]);
+    if (n % 2 != 0) {
+        tti_draw_normal(w[n - 1], w[n], &c, &s);
+        out[n - 1] = mean + std * c;
+    }
+}
+
+static void normal_f64(const uint32_t *w, int64_t n, double mean, double std, double *out)
+{
+    for (int64_t i = 0; i < n; i += 2) {
+        double c, s;
+
+        tti_draw_normal_wide(tti_draw_unit_wide(w[2 * i], w[2 * i + 1]),
+                             tti_draw_unit_wide(w[2 * i + 2], w[2 * i + 3]), &c, &s);
+        out[i] = mean + std * c;
+        if (i + 1 < n)
+            out[i + 1] = mean + std * s;
+    }
 }
 
 static void fill_f32(const tti_random_draw *d, int64_t first, int64_t n, float *out)
@@ -82,7 +91,7 @@ static void fill_f32(const tti_random_draw *d, int64_t first, int64_t n, float *
         break;
     default: /* rounding must not reach the upper end */
         for (int64_t i = 0; i < n; i++) {
-            float u = lo + width * tti_unit_float(w[i]);
+            float u = lo + width * tti_draw_unit(w[i]);
 
             out[i] = u > top && top >= lo ? top : u;
         }
@@ -96,24 +105,16 @@ static void fill_f64(const tti_random_draw *d, int64_t first, int64_t n, double 
     double top = nextafter(d->b, -INFINITY);
 
     words(d, (uint64_t)first / 2, (n + 1) / 2, w);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = tti_unit_double(w[2 * i], w[2 * i + 1]);
     if (d->kind == TTI_RANDOM_NORMAL) {
-        for (int64_t i = 0; i < n; i += 2) {
-            double second = i + 1 < n ? out[i + 1] : tti_unit_double(w[2 * i + 2], w[2 * i + 3]);
-            double r = d->b * sqrt(-2.0 * log(1.0 - out[i])), t = 6.283185307179586 * second;
-
-            out[i] = d->a + r * cos(t);
-            if (i + 1 < n)
-                out[i + 1] = d->a + r * sin(t);
-        }
+        normal_f64(w, n, d->a, d->b, out);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        double u = d->a + (d->b - d->a) * out[i];
+        double unit = tti_draw_unit_wide(w[2 * i], w[2 * i + 1]);
+        double u = d->a + (d->b - d->a) * unit;
 
         if (d->kind == TTI_RANDOM_BERNOULLI)
-            out[i] = out[i] < d->a ? 1.0 : 0.0;
+            out[i] = unit < d->a ? 1.0 : 0.0;
         else
             out[i] = u > top && top >= d->a ? top : u;
     }
