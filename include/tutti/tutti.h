@@ -30,6 +30,7 @@
 #include "tutti/observe.h"
 #include "tutti/ops.h"
 #include "tutti/optim.h"
+#include "tutti/parallel.h"
 #include "tutti/pg.h"
 #include "tutti/prof.h"
 #include "tutti/progress.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "autograd/accumulate.h"
-#include "autograd/run.h"
+#include "autograd/streams.h"
 #include "ops/observe.h"
 #include "ops/op.h"
 
@@ -139,25 +139,42 @@ static tt_status add_to_slot(tti_run *r, size_t slot, tt_tensor *g)
     return r->grads[slot] != NULL ? TT_OK : tt_last_status();
 }
 
+static tt_status fit_and_add(tti_run *r, const tti_edge *e, size_t slot, tt_tensor *g)
+{
+    tti_out_meta leaf_meta;
+    tti_out_meta *meta = &leaf_meta;
+
+    if (e->node != NULL)
+        meta = &e->node->outs[e->out_nr];
+    else
+        tti_meta_of_tensor(e->leaf, &leaf_meta);
+    g = tti_grad_fit(g, meta, e->node != NULL ? e->node->op->name : "a leaf");
+    return g != NULL ? add_to_slot(r, slot, g) : tt_last_status();
+}
+
+/* The same on the stream of whoever waits for it. */
+static tt_status deliver(tti_run *r, const tti_edge *e, size_t slot, tt_tensor *g)
+{
+    tt_stream *stream = NULL;
+    tt_status st = TT_OK;
+
+    if (tt_unlikely(g->device.kind != TT_DEVICE_CPU))
+        TT_TRY(tti_streams_hand_over(&r->streams, e->node, g, &stream));
+    if (tt_likely(stream == NULL))
+        return fit_and_add(r, e, slot, g);
+    TT_STREAM_SCOPE(stream)
+    st = fit_and_add(r, e, slot, g);
+    return st;
+}
+
 static tt_status arrive(tti_run *r, const tti_edge *e, tt_tensor *g)
 {
     uint32_t task =
         tti_run_find(r, e->node != NULL ? (const void *)e->node : (const void *)e->leaf);
     tti_task *t = &r->tasks[task];
-    tti_out_meta leaf_meta;
-    tti_out_meta *meta = &leaf_meta;
 
-    if (g != NULL && t->needed) {
-        if (e->node != NULL)
-            meta = &e->node->outs[e->out_nr];
-        else
-            tti_meta_of_tensor(e->leaf, &leaf_meta);
-        g = tti_grad_fit(g, meta, e->node != NULL ? e->node->op->name : "a leaf");
-        if (g == NULL)
-            return tt_last_status();
-        TT_TRY(add_to_slot(r, t->first_grad + e->out_nr, g));
-        t = &r->tasks[task];
-    }
+    if (g != NULL && t->needed)
+        TT_TRY(deliver(r, e, t->first_grad + e->out_nr, g));
     if (--t->deps == 0 && t->needed)
         return tti_run_push(r, task);
     return TT_OK;
@@ -298,46 +315,69 @@ static tt_status prepare_grads(tti_run *r, const tti_walk *w, const tti_task *t,
         if (n->retain[i] != NULL && grads[n->retain[i]->out_nr] != NULL)
             TT_TRY(tt_set_grad(n->retain[i], grads[n->retain[i]->out_nr]));
     capture(w, t, grads);
+    for (int i = 0; tt_unlikely(r->streams.entered != NULL) && i < n->n_out; i++)
+        if (grads[i] != NULL)
+            TT_TRY(tti_streams_keep(&r->streams, grads[i])); /* somebody may have it now */
     return TT_OK;
+}
+
+/* The gradients of the results, which become the scope's, go to backward. */
+static tt_status pass(tti_run *r, const tti_task *t, bool any)
+{
+    tti_node *n = t->node;
+    tt_tensor *small[8];
+    tt_tensor **grad_out = small;
+    tt_status st = TT_OK;
+
+    if (n->n_out > 8 && (grad_out = tti_calloc(n->n_out, sizeof *grad_out)) == NULL)
+        return TT_ERR_NOMEM;
+    for (int i = 0; i < n->n_out; i++) {
+        grad_out[i] = tti_scope_add(r->grads[t->first_grad + (size_t)i]);
+        r->grads[t->first_grad + (size_t)i] = NULL;
+    }
+    if (t->passes)
+        st = any ? call_backward(r, n, grad_out) : send_all(r, n, NULL);
+    if (grad_out != small)
+        tti_mfree(grad_out);
+    return st;
 }
 
 static tt_status run_node(tti_run *r, const tti_walk *w, uint32_t task)
 {
     tti_task t = r->tasks[task]; /* a copy: the list may move */
-    tti_node *n = t.node;
-    tt_tensor *grad_out[8];
     tt_scope scope = tt_scope_open();
     tt_status st;
     bool any;
 
-    st = prepare_grads(r, w, &t, &any);
-    if (st == TT_OK && n->n_out > 8)
-        st = TT_FAIL(TT_ERR_UNSUPPORTED, "backward: \"%s\" has more than 8 results", n->op->name);
-    for (int i = 0; st == TT_OK && i < n->n_out; i++) {
-        grad_out[i] = tti_scope_add(r->grads[t.first_grad + (size_t)i]);
-        r->grads[t.first_grad + (size_t)i] = NULL;
-    }
-    if (st == TT_OK && t.passes)
-        st = any ? call_backward(r, n, grad_out) : send_all(r, n, NULL);
+    st = tti_streams_enter(&r->streams, t.node);
+    if (st == TT_OK)
+        st = prepare_grads(r, w, &t, &any);
+    if (st == TT_OK)
+        st = pass(r, &t, any);
     if (!r->retain_graph && st == TT_OK && t.passes)
-        tti_node_release(n);
+        tti_node_release(t.node);
     tt_scope_close(&scope);
+    tti_streams_leave(&r->streams);
     return st;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
+static tt_status start_at(tti_run *r, tt_tensor *root, tt_tensor *g)
+{
+    tti_edge to = { .node = root->grad_fn,
+                    .leaf = root->grad_fn == NULL ? root : NULL,
+                    .out_nr = root->grad_fn != NULL ? root->out_nr : 0 };
+    uint32_t task;
+
+    TT_TRY(visit(r, to.node, to.leaf, &task));
+    return deliver(r, &to, r->tasks[task].first_grad + to.out_nr, g);
+}
+
 static tt_status start(tti_run *r, const tti_walk *w)
 {
-    for (int i = 0; i < w->n_roots; i++) {
-        tt_tensor *t = w->roots[i];
-        tt_tensor *leaf = t->grad_fn == NULL ? t : NULL;
-        uint32_t task;
-
-        TT_TRY(visit(r, t->grad_fn, leaf, &task));
-        TT_TRY(add_to_slot(r, r->tasks[task].first_grad + (leaf == NULL ? t->out_nr : 0),
-                           w->root_grads[i]));
-    }
+    for (int i = 0; i < w->n_roots; i++)
+        TT_TRY(start_at(r, w->roots[i], w->root_grads[i]));
     TT_TRY(discover(r));
     TT_TRY(mark_needed(r, w));
     for (uint32_t i = 0; i < r->n_tasks; i++)
@@ -356,6 +396,7 @@ static tt_status loop(tti_run *r, const tti_walk *w)
         else
             TT_TRY(run_node(r, w, task));
     }
+    TT_TRY(tti_streams_rejoin(&r->streams));
     for (size_t i = 0; i < r->n_end_calls; i++) {
         tti_end_call call = r->end_calls[i];
 
@@ -380,6 +421,8 @@ tt_status tti_engine_walk(const tti_walk *w)
     st = start(&run, w);
     if (st == TT_OK)
         st = loop(&run, w);
+    if (st != TT_OK)
+        tti_streams_rejoin(&run.streams);
     for (size_t i = 0; st != TT_OK && i < run.n_end_calls; i++)
         if (run.end_calls[i].failed != NULL)
             run.end_calls[i].failed(run.end_calls[i].ctx);

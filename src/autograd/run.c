@@ -35,6 +35,7 @@ void tti_run_fini(tti_run *r)
     if (r->heap != r->small_heap)
         tti_mfree(r->heap);
     tti_mfree(r->end_calls);
+    tti_mfree(r->streams.used);
 }
 
 static size_t hash(const void *key, size_t size)

@@ -24,6 +24,14 @@ typedef struct tti_end_call {
     void *ctx;
 } tti_end_call;
 
+/* autograd/streams.h */
+typedef struct tti_streams {
+    tt_stream *entered; /* made current for the node that runs; NULL: nothing was to be done */
+    tt_stream_guard guard;
+    tt_stream **used; /* other than those that were current */
+    size_t n_used, cap_used;
+} tti_streams;
+
 typedef struct tti_run {
     tti_task *tasks;
     size_t n_tasks, cap_tasks;
@@ -35,6 +43,7 @@ typedef struct tti_run {
     size_t n_heap, cap_heap;
 
     bool retain_graph, create_graph;
+    tti_streams streams;
 
     tti_end_call *end_calls;
     size_t n_end_calls, cap_end_calls;

@@ -16,6 +16,7 @@
 #include "base/tls.h"
 #include "tensor/tensor.h"
 #include "tutti/autograd.h"
+#include "tutti/stream.h"
 
 /* Compute the gradients of the inputs. grad_out[i] is the gradient of result i (NULL: undefined, only
  * when there are several results). Fill grad_in[i] for inputs that tti_needs(); NULL leaves it
@@ -28,6 +29,7 @@ enum {
     TTI_OP_SPARSE = 1, /* takes sparse inputs */
     TTI_OP_HIDDEN = 2, /* not shown to observers */
     TTI_OP_WIDE = 4,   /* autocast: in float32 */
+    TTI_OP_SPREAD = 8, /* takes inputs on different devices */
 };
 
 /* What is known about an operator: a static const record per operator. */
@@ -107,6 +109,7 @@ struct tti_node {
     void (*attrs_free)(void *attrs); /* NULL: nothing to do */
     tt_hook *hooks;                  /* on gradients of results, in the order added */
     tt_tensor *retain[2]; /* borrowed: non-leaves that keep their gradient (first results) */
+    tt_stream *stream;    /* on which it ran; NULL: on the CPU */
     tti_node *next_dead;  /* while being freed */
 };
 
@@ -118,6 +121,8 @@ struct tti_grad_meta {
 };
 
 extern TTI_HOT_TLS tt_grad_mode tti_grad_mode;
+/* The number of the next node of this thread. Threads that work on one graph begin where their caller was. */
+extern TTI_HOT_TLS uint64_t tti_next_seq;
 
 /* ---- nodes ------------------------------------------------------------------------------- */
 

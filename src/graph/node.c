@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "device/accel.h"
 #include "graph/graph.h"
 #include "graph/saved.h"
 
 TTI_HOT_TLS tt_grad_mode tti_grad_mode = TT_GRAD_ON;
 
-static TTI_HOT_TLS uint64_t next_seq;
+TTI_HOT_TLS uint64_t tti_next_seq;
 static TTI_HOT_TLS tti_node *dead_list; /* nodes waiting to be freed by the outermost call */
 static TTI_HOT_TLS bool freeing;
 
@@ -37,7 +38,7 @@ tti_node *tti_node_new(const tti_op *op, int n_in, int n_out, int n_saved, size_
     n->n_in = (uint16_t)n_in;
     n->n_out = (uint16_t)n_out;
     n->n_saved = (uint16_t)n_saved;
-    n->seq = next_seq++;
+    n->seq = tti_next_seq++;
     n->edges = (tti_edge *)(void *)(mem + at_edges);
     n->saved = (tti_saved *)(void *)(mem + at_saved);
     n->outs = (tti_out_meta *)(void *)(mem + at_outs);
@@ -112,6 +113,8 @@ void tti_node_set_out(tti_node *n, int out_nr, tt_tensor *out)
 {
     tti_out_meta *m = &n->outs[out_nr];
 
+    if (tt_unlikely(out->device.kind != TT_DEVICE_CPU) && n->stream == NULL)
+        n->stream = tti_stream_of(out->device);
     m->device = out->device;
     m->dtype = out->dtype;
     m->n_dims = out->n_dims;

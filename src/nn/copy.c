@@ -3,20 +3,25 @@
 #include <string.h>
 
 #include "nn/module.h"
+#include "tensor/shape.h"
 #include "tutti/ops.h"
 
 typedef struct copier {
     tti_ptr_map modules, tensors; /* old to new */
+    const tti_ptr_map *given;     /* tensors to take instead of copies; NULL: none */
 } copier;
 
 /* A copy of t that the caller owns; the same one for the same t. */
 static tt_tensor *copy_tensor(copier *c, tt_tensor *t)
 {
-    tt_tensor *copy = tti_ptr_map_get(&c->tensors, t);
+    tt_tensor *copy = tti_ptr_map_get(c->given != NULL ? c->given : &c->tensors, t);
     bool found;
 
     if (copy != NULL)
         return tt_tensor_retain(copy);
+    if (c->given != NULL)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "module copy: a tensor %s came in meanwhile",
+                            TTI_SHAPE_OF(t));
     TT_SCOPE {
         TT_NO_GRAD
         {
@@ -94,9 +99,9 @@ static tt_module *copy_module(copier *c, const tt_module *m)
     return dst;
 }
 
-tt_module *tt_module_copy(const tt_module *m)
+tt_module *tti_module_copy_with(const tt_module *m, const tti_ptr_map *tensors)
 {
-    copier c = { 0 };
+    copier c = { .given = tensors };
     tt_module *copy;
 
     if (m == NULL) {
@@ -107,6 +112,11 @@ tt_module *tt_module_copy(const tt_module *m)
     tti_ptr_map_fini(&c.modules);
     tti_ptr_map_fini(&c.tensors);
     return copy;
+}
+
+tt_module *tt_module_copy(const tt_module *m)
+{
+    return tti_module_copy_with(m, NULL);
 }
 
 /* ---- text -------------------------------------------------------------------------------- */

@@ -73,6 +73,9 @@ tt_status tti_ptr_map_add(tti_ptr_map *map, const void *key, void *value, bool *
 void *tti_ptr_map_get(const tti_ptr_map *map, const void *key);
 void tti_ptr_map_fini(tti_ptr_map *map);
 
+/* A copy of m with other tensors in place of its own, all of which are in the map; NULL: with copies of them. */
+tt_module *tti_module_copy_with(const tt_module *m, const tti_ptr_map *tensors);
+
 /* ---- state dictionaries -------------------------------------------------------------------- */
 
 typedef struct tti_named {

@@ -49,7 +49,8 @@ static tt_status check_inputs(tti_call *c)
             TT_TRY(check_odd(c, t));
         if (t->n_dims == 0 && t->device.kind == TT_DEVICE_CPU)
             continue; /* a single host value goes with any device */
-        if (first != NULL && !tt_device_equal(first->device, t->device))
+        if (first != NULL && !tt_device_equal(first->device, t->device) &&
+            (c->op->flags & TTI_OP_SPREAD) == 0)
             return mixed_devices(c->op->name, first, t);
         first = t;
     }

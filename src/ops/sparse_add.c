@@ -135,5 +135,8 @@ tt_tensor *tti_sparse_zero_(tt_tensor *t)
     none.dims[0] = 0;
     indices = tti_zeros_shape(TT_SHAPE(t->sparse->sparse_dims, 0), t->sparse->indices);
     values = tti_zeros_shape(none, t->sparse->values);
-    return indices != NULL && values != NULL ? tti_sparse_set_(t, indices, values, true) : NULL;
+    if (indices == NULL || values == NULL)
+        return NULL;
+    tti_bump_version(t);
+    return tti_sparse_set_(t, indices, values, true);
 }

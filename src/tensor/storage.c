@@ -35,6 +35,34 @@ tt_storage *tti_storage_retain(tt_storage *s)
     return s;
 }
 
+static void part_release(void *ctx, void *data)
+{
+    (void)data;
+    tti_storage_free(ctx);
+}
+
+tt_storage *tti_storage_part(tt_storage *whole, size_t at, size_t bytes)
+{
+    tt_storage *s = tti_small_alloc(sizeof *s);
+
+    assert(at + bytes <= whole->bytes);
+    if (s == NULL)
+        return NULL;
+    *s = (tt_storage){ .device = whole->device,
+                       .driver = whole->driver,
+                       .data = (char *)whole->data + at,
+                       .bytes = bytes,
+                       .release = part_release,
+                       .release_ctx = tti_storage_retain(whole) };
+    atomic_init(&s->refs, 1);
+    return s;
+}
+
+tt_storage *tti_storage_whole(tt_storage *s)
+{
+    return s->release == part_release ? s->release_ctx : s;
+}
+
 void tti_storage_free(tt_storage *s)
 {
     if (s == NULL || !tti_unref(&s->refs))

@@ -5,6 +5,8 @@
 
 tt_status tt_tensor_record_stream(tt_tensor *t, tt_stream *s)
 {
+    tt_storage *whole;
+
     if (t == NULL || s == NULL)
         return TT_FAIL(TT_ERR_INVALID, "record_stream: expected a tensor and a stream, got NULL");
     if (tti_accel_of("record_stream", t->device) == NULL)
@@ -13,7 +15,8 @@ tt_status tt_tensor_record_stream(tt_tensor *t, tt_stream *s)
         TT_TRY(tt_tensor_record_stream(t->sparse->indices, s));
         return tt_tensor_record_stream(t->sparse->values, s);
     }
-    if (t->storage->data == NULL || t->storage->release != NULL)
+    whole = tti_storage_whole(t->storage);
+    if (whole->data == NULL || whole->release != NULL)
         return TT_OK; /* empty, or not of our cache */
-    return tti_cache_record_stream(t->device, t->storage->data, s);
+    return tti_cache_record_stream(t->device, whole->data, s);
 }

@@ -171,6 +171,23 @@ tt_tensor *tti_empty_like(const tt_tensor *x, tt_dtype dtype)
     return tti_empty_like_on(x, dtype, x->device);
 }
 
+tt_tensor *tti_over_like(const tt_tensor *x, tt_storage *s)
+{
+    tt_tensor *t =
+        s != NULL ? tensor_alloc(x->dims, x->n_dims, (tt_dtype)x->dtype, s->device) : NULL;
+
+    if (t == NULL) {
+        tti_storage_free(s);
+        return NULL;
+    }
+    tti_strides_contiguous(x->dims, x->n_dims, t->strides);
+    if (tti_is_dense(x))
+        memcpy(t->strides, x->strides, sizeof t->strides);
+    t->storage = s;
+    tti_update_flags(t);
+    return tti_scope_add(t);
+}
+
 tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides, int n_dims,
                         int64_t offset)
 {

@@ -65,6 +65,7 @@ struct tti_sparse {
     tt_tensor *indices; /* int64 [sparse_dims, nnz], retained */
     tt_tensor *values;  /* [nnz, dense...], retained */
     int sparse_dims;
+    atomic_uint_fast64_t version; /* in-place writes so far */
 };
 
 extern const uint8_t tti_dtype_sizes[TT_N_DTYPES];
@@ -77,6 +78,10 @@ extern void (*const tti_drop_graph)(tt_tensor *t);
 tt_storage *tti_storage_new(size_t bytes, tt_device device);
 tt_storage *tti_storage_retain(tt_storage *s);
 void tti_storage_free(tt_storage *s);
+/* A storage over some bytes of another one, which lives on as long; writes to it are counted apart. */
+tt_storage *tti_storage_part(tt_storage *whole, size_t at, size_t bytes);
+/* What s is a part of, or s. */
+tt_storage *tti_storage_whole(tt_storage *s);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
@@ -91,6 +96,9 @@ tt_tensor *tti_empty_like(const tt_tensor *x, tt_dtype dtype);
 tt_tensor *tti_empty_like_on(const tt_tensor *x, tt_dtype dtype, tt_device device);
 /* Whether the strides visit one block of memory, each element once, in some order of dimensions. */
 bool tti_is_dense(const tt_tensor *t);
+/* A tensor of the shape and strides of x, which are dense, over a storage that is as large; takes over the
+ * reference to it, also on failure, when s may be NULL. */
+tt_tensor *tti_over_like(const tt_tensor *x, tt_storage *s);
 /* A view of x's storage; no autograd. Strides and dims are checked by the caller. */
 tt_tensor *tti_view_raw(const tt_tensor *x, const int64_t *dims, const int64_t *strides, int n_dims,
                         int64_t offset);
@@ -122,14 +130,17 @@ static inline void *tti_data(const tt_tensor *t)
 
 static inline uint64_t tti_version(const tt_tensor *t)
 {
-    return t->storage != NULL ? atomic_load_explicit(&t->storage->version, memory_order_relaxed)
-                              : 0;
+    if (tt_likely(t->storage != NULL))
+        return atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return t->sparse != NULL ? atomic_load_explicit(&t->sparse->version, memory_order_relaxed) : 0;
 }
 
 static inline void tti_bump_version(tt_tensor *t)
 {
-    if (t->storage != NULL)
+    if (tt_likely(t->storage != NULL))
         atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+    else if (t->sparse != NULL)
+        atomic_fetch_add_explicit(&t->sparse->version, 1, memory_order_relaxed);
 }
 
 static inline bool tti_same_shape(const tt_tensor *a, const tt_tensor *b)

@@ -71,32 +71,69 @@ typedef u64 wide;
 #define NEUTRAL (product != 0 ? (wide)1 : (wide)0)
 #endif
 
+/* Lines lie beside each other where they can: `width` of them are done at a time. */
 typedef struct scan_t {
-    loop_t lines;
-    i64 n, x_stride, out_stride; /* of a line */
+    loop_t keep;
+    i64 n_lines, x_step, out_step; /* innermost of the other dimensions */
+    i64 n, x_stride, out_stride;   /* of a line */
     i64 chunk, chunks;
+    i64 width, tiles; /* lines of a tile, and tiles of n_lines */
 } scan_t;
+
+#if WG == 1
+#define COLUMNS 64
+#else
+#define COLUMNS 1
+#endif
+
+/* A tile of lines, of which a chunk is done. */
+typedef struct tile_t {
+    i64 x, out;    /* the first element of the chunk in both */
+    u64 totals, m; /* where its totals are; elements */
+    i32 w;         /* lines of this work-item */
+} tile_t;
+
+FN tile_t tile_of(scan_t q, u64 t)
+{
+    tile_t a;
+    u64 tasks = (u64)(q.keep.total * q.tiles), c = t / tasks, task = t - c * tasks;
+    u64 k = task / (u64)q.tiles, line = (task - k * (u64)q.tiles) * (u64)q.width + LID;
+    u64 first = c * (u64)q.chunk, left = line < (u64)q.n_lines ? (u64)q.n_lines - line : 0;
+    place_t at = loop_at(q.keep, k);
+
+    a.x = at.x + (i64)line * q.x_step + (i64)first * q.x_stride;
+    a.out = at.out + (i64)line * q.out_step + (i64)first * q.out_stride;
+    a.totals = (c * (u64)q.keep.total + k) * (u64)q.n_lines + line;
+    a.m = (u64)q.n - first < (u64)q.chunk ? (u64)q.n - first : (u64)q.chunk;
+#if WG == 1
+    a.w = (i32)(left < (u64)q.width ? left : (u64)q.width);
+#else
+    a.w = left > 0;
+#endif
+    return a;
+}
 
 KERNEL void scan_totals(MEM(wide, totals), MEM(const T, x), scan_t q, u32 product)
 {
     OPEN(wide, totals);
     OPEN(const T, x);
-    u64 lines = (u64)q.lines.total;
 
-    FOR_EACH(t, lines * (u64)q.chunks)
+    FOR_ROWS(t, (u64)(q.keep.total * q.tiles * q.chunks))
     {
-        u64 c = t / lines, first = c * (u64)q.chunk;
-        u64 m = (u64)q.n - first < (u64)q.chunk ? (u64)q.n - first : (u64)q.chunk;
-        GLOBAL const T *from = x + loop_at(q.lines, t - c * lines).x + (i64)first * q.x_stride;
-        wide w = NEUTRAL;
+        tile_t a = tile_of(q, t);
 
-        if (product != 0)
-            for (u64 i = 0; i < m; i++)
-                w = TIMES(w, WIDE(LD(from, (i64)i * q.x_stride)));
-        else
-            for (u64 i = 0; i < m; i++)
-                w = PLUS(w, WIDE(LD(from, (i64)i * q.x_stride)));
-        totals[t] = w;
+        for (i32 j = 0; j < a.w; j++) {
+            GLOBAL const T *from = x + a.x + j * q.x_step;
+            wide w = NEUTRAL;
+
+            if (product != 0)
+                for (u64 i = 0; i < a.m; i++)
+                    w = TIMES(w, WIDE(LD(from, (i64)i * q.x_stride)));
+            else
+                for (u64 i = 0; i < a.m; i++)
+                    w = PLUS(w, WIDE(LD(from, (i64)i * q.x_stride)));
+            totals[a.totals + (u64)j] = w;
+        }
     }
 }
 
@@ -104,7 +141,7 @@ KERNEL void scan_totals(MEM(wide, totals), MEM(const T, x), scan_t q, u32 produc
 KERNEL void scan_before(MEM(wide, totals), scan_t q, u32 product)
 {
     OPEN(wide, totals);
-    u64 lines = (u64)q.lines.total;
+    u64 lines = (u64)(q.keep.total * q.n_lines);
 
     FOR_EACH(line, lines)
     {
@@ -119,29 +156,59 @@ KERNEL void scan_before(MEM(wide, totals), scan_t q, u32 product)
     }
 }
 
+#define SCAN(OP)                                                        \
+    for (u64 i = 0; i < a.m; i++) {                                     \
+        w = OP(w, WIDE(LD(from, (i64)i * q.x_stride)));                 \
+        PUT(out, a.out + (i64)i * q.out_stride, w);                     \
+    }
+#define SCAN_TILE(OP)                                                   \
+    for (u64 i = 0; i < a.m; i++) {                                     \
+        GLOBAL const T *row = from + (i64)i * q.x_stride;               \
+        i64 to = a.out + (i64)i * q.out_stride;                         \
+                                                                        \
+        for (i32 j = 0; j < a.w; j++) {                                 \
+            state[j] = OP(state[j], WIDE(LD(row, j)));                  \
+            PUT(out, to + j, state[j]);                                 \
+        }                                                               \
+    }
+
+/* Tiles of more than one line have lines beside each other in both tensors. */
 KERNEL void scan_write(MEM(T, out), MEM(const T, x), MEM(const wide, totals), scan_t q, u32 product)
 {
     OPEN(T, out);
     OPEN(const T, x);
     OPEN(const wide, totals);
-    u64 lines = (u64)q.lines.total;
 
-    FOR_EACH(t, lines * (u64)q.chunks)
+    FOR_ROWS(t, (u64)(q.keep.total * q.tiles * q.chunks))
     {
-        u64 c = t / lines, first = c * (u64)q.chunk;
-        u64 m = (u64)q.n - first < (u64)q.chunk ? (u64)q.n - first : (u64)q.chunk;
-        place_t at = loop_at(q.lines, t - c * lines);
-        GLOBAL const T *from = x + at.x + (i64)first * q.x_stride;
-        i64 to = at.out + (i64)first * q.out_stride;
-        wide w = NEUTRAL;
+        tile_t a = tile_of(q, t);
+        GLOBAL const T *from = x + a.x;
 
-        if (q.chunks > 1)
-            w = totals[t];
-        for (u64 i = 0; i < m; i++) {
-            wide v = WIDE(LD(from, (i64)i * q.x_stride));
+        if (a.w == 1) {
+            wide w = NEUTRAL;
 
-            w = product != 0 ? TIMES(w, v) : PLUS(w, v);
-            PUT(out, to + (i64)i * q.out_stride, w);
+            if (q.chunks > 1)
+                w = totals[a.totals];
+            if (product != 0) {
+                SCAN(TIMES)
+            } else {
+                SCAN(PLUS)
+            }
         }
+#if COLUMNS > 1
+        else {
+            wide state[COLUMNS];
+
+            for (i32 j = 0; j < a.w; j++)
+                state[j] = NEUTRAL;
+            for (i32 j = 0; q.chunks > 1 && j < a.w; j++)
+                state[j] = totals[a.totals + (u64)j];
+            if (product != 0) {
+                SCAN_TILE(TIMES)
+            } else {
+                SCAN_TILE(PLUS)
+            }
+        }
+#endif
     }
 }
