@@ -26,10 +26,23 @@
 #if WG == 1
 #define MI 4 /* rows and columns of a small tile */
 #define NI 16
-#define BM 32
+#define BM 64
 #define BN 64
 #undef BK
 #define BK 64
+/* CPUs have no other dialect than OpenCL's, so its vectors may be used for them. */
+#if defined(IS_F64)
+#define VEC double16
+#elif defined(IS_REAL)
+#define VEC float16
+#endif
+#define LDV(p) vload16(0, (p))
+#define STV(p, v) vstore16((v), 0, (p))
+#ifdef FP_FAST_FMAF
+#define MADV(x, v, s) fma((VEC)(x), (v), (s))
+#else
+#define MADV(x, v, s) ((x) * (v) + (s))
+#endif
 #else
 #define MI 4
 #define NI 4
@@ -115,16 +128,38 @@ FN void find_steps(LPTR i64 *ka, LPTR i64 *kb, u64 k0, gemm_args g)
 
 /* A panel [BK][SIZE]: element (l, i) from x[i * step + ks[l]], zero outside. Neighbours read neighbours,
  * whichever way the matrix lies. */
-#define LOAD_PANEL(panel, SIZE, x, at, step, ks, by_k, size, ks_left)       \
+#if WG == 1
+FN void load_panel(LPTR ACC *panel, u64 width, GLOBAL const T *x, i64 step, LPTR const i64 *ks, u64 size,
+                   u64 ks_left)
+{
+    for (u64 l = 0; l < BK; l++, panel += width) {
+        GLOBAL const T *from = x + ks[l];
+        u64 n = l < ks_left ? size : 0;
+
+        if (step == 1)
+            for (u64 i = 0; i < n; i++)
+                panel[i] = LD(from, i);
+        else
+            for (u64 i = 0; i < n; i++)
+                panel[i] = LD(from, (i64)i * step);
+        for (u64 i = n; i < width; i++)
+            panel[i] = acc_zero();
+    }
+}
+#define LOAD_PANEL(panel, SIZE, x, step, ks, by_k, size, ks_left) \
+    load_panel(panel, SIZE, x, step, ks, size, ks_left);
+#else
+#define LOAD_PANEL(panel, SIZE, x, step, ks, by_k, size, ks_left)           \
     FOR_LANES(e, BK *SIZE)                                                    \
     {                                                                       \
         u64 l = (by_k) ? e % BK : e / SIZE, i = (by_k) ? e / BK : e % SIZE; \
         ACC v = acc_zero();                                                 \
                                                                             \
         if (i < (size) && l < (ks_left))                                    \
-            v = LD(x, (at) + (i64)i * (step) + (ks)[l]);                    \
+            v = LD(x, (i64)i * (step) + (ks)[l]);                           \
         (panel)[l * SIZE + i] = v;                                          \
     }
+#endif
 
 /* bias: NULL or where the one of this element is. */
 FN void store_one(GLOBAL T *c, u64 at, ACC s, SCALE alpha, SCALE beta, GLOBAL const T *bias)
@@ -149,18 +184,32 @@ FN void multiply(LPTR ACC *sums, LPTR const ACC *pa, LPTR const ACC *pb, u64 row
 {
     for (u64 i0 = 0; i0 < rows; i0 += MI)
         for (u64 j0 = 0; j0 < cols; j0 += NI) {
-            ACC s[MI][NI];
+#ifdef VEC
+            LPTR ACC *at = sums + i0 * BN + j0;
+            VEC s0 = LDV(at), s1 = LDV(at + BN), s2 = LDV(at + 2 * BN), s3 = LDV(at + 3 * BN);
 
-            for (int i = 0; i < MI; i++)
-                for (int j = 0; j < NI; j++)
-                    s[i][j] = sums[(i0 + i) * BN + j0 + j];
+            for (u64 l = 0; l < ks; l++) {
+                VEC v = LDV(pb + l * BN + j0);
+                LPTR const ACC *x = pa + l * BM + i0;
+
+                s0 = MADV(x[0], v, s0);
+                s1 = MADV(x[1], v, s1);
+                s2 = MADV(x[2], v, s2);
+                s3 = MADV(x[3], v, s3);
+            }
+            STV(at, s0);
+            STV(at + BN, s1);
+            STV(at + 2 * BN, s2);
+            STV(at + 3 * BN, s3);
+#else
             for (u64 l = 0; l < ks; l++)
                 for (int i = 0; i < MI; i++)
-                    for (int j = 0; j < NI; j++)
-                        s[i][j] = acc_mac(s[i][j], pa[l * BM + i0 + i], pb[l * BN + j0 + j]);
-            for (int i = 0; i < MI; i++)
-                for (int j = 0; j < NI; j++)
-                    sums[(i0 + i) * BN + j0 + j] = s[i][j];
+                    for (int j = 0; j < NI; j++) {
+                        u64 e = (i0 + i) * BN + j0 + j;
+
+                        sums[e] = acc_mac(sums[e], pa[l * BM + i0 + i], pb[l * BN + j0 + j]);
+                    }
+#endif
         }
 }
 #endif
@@ -186,10 +235,11 @@ KERNEL void gemm(MEM(T, c), MEM(const T, a), MEM(const T, b), MEM(const T, bias)
         u64 of = t / (down * across), tile = t % (down * across);
         u64 i0 = tile / across * BM, j0 = tile % across * BN;
         u64 rows = g.m - i0 < BM ? g.m - i0 : BM, cols = g.n - j0 < BN ? g.n - j0 : BN;
-        i64 at_a = (i64)(of / g.batch_in) * g.a_step0 + (i64)(of % g.batch_in) * g.a_step1 + (i64)i0 * g.ai;
-        i64 at_b = (i64)(of / g.batch_in) * g.b_step0 + (i64)(of % g.batch_in) * g.b_step1 + (i64)j0 * g.bj;
+        i64 outer = of / g.batch_in, inner = of % g.batch_in;
+        GLOBAL const T *tile_a = a + (outer * g.a_step0 + inner * g.a_step1 + (i64)i0 * g.ai);
+        GLOBAL const T *tile_b = b + (outer * g.b_step0 + inner * g.b_step1 + (i64)j0 * g.bj);
         u64 at_c = (of * g.m + i0) * g.n + j0;
-        GLOBAL const T *own = bias + (i64)(of % g.batch_in) * g.bias_step1 + (i64)i0 * g.bias_i +
+        GLOBAL const T *own = bias + inner * g.bias_step1 + (i64)i0 * g.bias_i +
                               (i64)j0 * g.bias_j;
 #if WG == 1
         for (int i = 0; i < BM * BN; i++)
@@ -209,8 +259,8 @@ KERNEL void gemm(MEM(T, c), MEM(const T, a), MEM(const T, b), MEM(const T, bias)
             BARRIER;
             find_steps(ka, kb, k0, g);
             BARRIER;
-            LOAD_PANEL(pa, BM, a, at_a, g.ai, ka, g.ak == 1, rows, ks)
-            LOAD_PANEL(pb, BN, b, at_b, g.bj, kb, g.bk == 1, cols, ks)
+            LOAD_PANEL(pa, BM, tile_a, g.ai, ka, g.ak == 1, rows, ks)
+            LOAD_PANEL(pb, BN, tile_b, g.bj, kb, g.bk == 1, cols, ks)
             BARRIER;
 #if WG == 1
             multiply(sums, pa, pb, rows, cols, ks);
