@@ -49,7 +49,7 @@ KERNEL void max_pool(MEM(T, y), MEM(i64, indices), MEM(const T, x), pool_args p)
         i64 h0 = first_inside(top, p.dilation0), w0 = first_inside(left, p.dilation1);
         i64 h1 = least(top + p.kernel0 * p.dilation0, p.h), w1 = least(left + p.kernel1 * p.dilation1, p.w);
         GLOBAL const T *plane = x + (i64)(r / p.oh) * (p.h * p.w);
-        i64 at = h0 * p.w + w0;
+        i64 at = least(h0, p.h - 1) * p.w + least(w0, p.w - 1); /* of a window that is all padding, too */
         T best = -INFINITY;
 
         for (i64 h = h0; h < h1; h += p.dilation0)

@@ -27,6 +27,19 @@ static const pool_case max_cases[] = {
     { 1, 1, { .kernel = { 1, 1 } }, 1, 1 },
 };
 
+/* All taps of a window may be in the padding: its gradient must stay inside the plane all the same. */
+TT_TEST(pool, windows_of_padding_only)
+{
+    tt_pool_options opt = { .kernel = { 2, 2 }, .padding = { 1, 1 }, .dilation = { 2, 2 } };
+    tt_tensor *x = tt_ones(TT_SHAPE(1, 1, 1, 1), TT_F32, TT_CPU), *at, *y;
+
+    tt_set_requires_grad(x, true);
+    y = tt_max_pool2d(x, &opt, &at);
+    TT_REQUIRE_NOT_NULL(y);
+    TT_CHECK_EQ(tt_item_int(at), 0);
+    TT_CHECK_OK(tt_backward(tt_sum(y)));
+}
+
 typedef struct window {
     double max, sum;
     int64_t at, count, count_padded;
