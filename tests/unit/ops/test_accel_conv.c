@@ -141,6 +141,20 @@ TT_TEST_LIMIT(accel_conv, as_on_the_cpu_by_own_kernels, 120)
     all_by("own", 20);
 }
 
+/* Quick enough for a simulator that checks every access. */
+TT_TEST_LIMIT(accel_conv, random_ones_by_own_kernels, 300)
+{
+    setenv("TUTTI_CL_GEMM", "own", 1);
+    tt_device d = twins_device();
+
+    for (int i = 0; i < 6; i++)
+        TT_SCOPE {
+            tti_conv g = random_sizes();
+
+            compare(&g, TT_F32, d);
+        }
+}
+
 TT_TEST_LIMIT(accel_conv, own_kernels_in_groups, 120)
 {
     setenv("TUTTI_CL_WG", "64", 1);

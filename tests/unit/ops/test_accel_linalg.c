@@ -137,6 +137,12 @@ TT_TEST_LIMIT(accel_linalg, as_on_the_cpu_by_own_kernel, 120)
     all_by("own", all_types, sizeof all_types / sizeof all_types[0], 25, 100);
 }
 
+/* Quick enough for a simulator that checks every access. */
+TT_TEST_LIMIT(accel_linalg, small_ones_by_own_kernel, 300)
+{
+    all_by("own", all_types, sizeof all_types / sizeof all_types[0], 2, 20);
+}
+
 TT_TEST_LIMIT(accel_linalg, own_kernel_in_groups, 120)
 {
     setenv("TUTTI_CL_WG", "64", 1);
