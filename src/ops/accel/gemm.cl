@@ -2,7 +2,7 @@
 /* c = alpha * a @ b + beta * c + bias for any strides and any type. A group makes tiles of c, one after the other:
  * panels of a and b come into shared memory, converted to the type in which products are summed, and each item
  * keeps a small tile of sums in registers. A group of one item (on CPUs) keeps the sums of the whole tile in
- * shared memory instead, and goes through them in small tiles that the compiler turns into vectors. */
+ * memory of its own instead, and goes through them in small tiles that the compiler turns into vectors. */
 
 #if defined(IS_COMPLEX)
 #define ACC complex_t
@@ -24,6 +24,9 @@
 #define BK 16
 #endif
 #if WG == 1
+/* Panels of one item are its own: shared memory may be small. */
+#define PANEL_OF(type) type
+#define TOGETHER
 #define MI 4 /* rows and columns of a small tile */
 #define NI 16
 #define BM 64
@@ -44,6 +47,8 @@
 #define MADV(x, v, s) ((x) * (v) + (s))
 #endif
 #else
+#define PANEL_OF(type) LPTR type
+#define TOGETHER BARRIER
 #define MI 4
 #define NI 4
 #if WG >= 256
@@ -115,7 +120,7 @@ FN ACC acc_plus(ACC x, ACC y)
 }
 
 /* Where each k of the panel is in a row of a and a column of b. */
-FN void find_steps(LPTR i64 *ka, LPTR i64 *kb, u64 k0, gemm_args g)
+FN void find_steps(PANEL_OF(i64) *ka, PANEL_OF(i64) *kb, u64 k0, gemm_args g)
 {
     FOR_LANES(l, BK)
     {
@@ -129,8 +134,7 @@ FN void find_steps(LPTR i64 *ka, LPTR i64 *kb, u64 k0, gemm_args g)
 /* A panel [BK][SIZE]: element (l, i) from x[i * step + ks[l]], zero outside. Neighbours read neighbours,
  * whichever way the matrix lies. */
 #if WG == 1
-FN void load_panel(LPTR ACC *panel, u64 width, GLOBAL const T *x, i64 step, LPTR const i64 *ks, u64 size,
-                   u64 ks_left)
+FN void load_panel(ACC *panel, u64 width, GLOBAL const T *x, i64 step, const i64 *ks, u64 size, u64 ks_left)
 {
     for (u64 l = 0; l < BK; l++, panel += width) {
         GLOBAL const T *from = x + ks[l];
@@ -180,17 +184,17 @@ FN void store_one(GLOBAL T *c, u64 at, ACC s, SCALE alpha, SCALE beta, GLOBAL co
 
 #if WG == 1
 /* sums += panel of a @ panel of b, over the rows and columns that are there. */
-FN void multiply(LPTR ACC *sums, LPTR const ACC *pa, LPTR const ACC *pb, u64 rows, u64 cols, u64 ks)
+FN void multiply(ACC *sums, const ACC *pa, const ACC *pb, u64 rows, u64 cols, u64 ks)
 {
     for (u64 i0 = 0; i0 < rows; i0 += MI)
         for (u64 j0 = 0; j0 < cols; j0 += NI) {
 #ifdef VEC
-            LPTR ACC *at = sums + i0 * BN + j0;
+            ACC *at = sums + i0 * BN + j0;
             VEC s0 = LDV(at), s1 = LDV(at + BN), s2 = LDV(at + 2 * BN), s3 = LDV(at + 3 * BN);
 
             for (u64 l = 0; l < ks; l++) {
                 VEC v = LDV(pb + l * BN + j0);
-                LPTR const ACC *x = pa + l * BM + i0;
+                const ACC *x = pa + l * BM + i0;
 
                 s0 = MADV(x[0], v, s0);
                 s1 = MADV(x[1], v, s1);
@@ -217,12 +221,14 @@ FN void multiply(LPTR ACC *sums, LPTR const ACC *pa, LPTR const ACC *pb, u64 row
 KERNEL void gemm(MEM(T, c), MEM(const T, a), MEM(const T, b), MEM(const T, bias), gemm_args g, SCALE alpha,
                  SCALE beta)
 {
+#if WG == 1
+    ACC pa[BK * BM], pb[BK * BN], sums[BM * BN];
+    i64 ka[BK], kb[BK];
+#else
     SHARED ACC pa[BK * BM];
     SHARED ACC pb[BK * BN];
     SHARED i64 ka[BK];
     SHARED i64 kb[BK];
-#if WG == 1
-    SHARED ACC sums[BM * BN];
 #endif
     OPEN(T, c);
     OPEN(const T, a);
@@ -256,12 +262,12 @@ KERNEL void gemm(MEM(T, c), MEM(const T, a), MEM(const T, b), MEM(const T, bias)
         for (u64 k0 = 0; k0 < g.k; k0 += BK) {
             u64 ks = g.k - k0 < BK ? g.k - k0 : BK;
 
-            BARRIER;
+            TOGETHER;
             find_steps(ka, kb, k0, g);
-            BARRIER;
+            TOGETHER;
             LOAD_PANEL(pa, BM, tile_a, g.ai, ka, g.ak == 1, rows, ks)
             LOAD_PANEL(pb, BN, tile_b, g.bj, kb, g.bk == 1, cols, ks)
-            BARRIER;
+            TOGETHER;
 #if WG == 1
             multiply(sums, pa, pb, rows, cols, ks);
 #else
