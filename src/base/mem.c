@@ -5,24 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/tls.h"
+#include "base/alloc_fault.h"
 
-static TTI_HOT_TLS uint64_t countdown; /* 0: off */
-static TTI_HOT_TLS uint64_t counted;
+TTI_HOT_TLS uint64_t tti_alloc_countdown;
+TTI_HOT_TLS uint64_t tti_alloc_counted;
 
 uint64_t tt_debug_fail_alloc(uint64_t n)
 {
-    uint64_t was = counted;
+    uint64_t was = tti_alloc_counted;
 
-    countdown = n;
-    counted = 0;
+    tti_alloc_countdown = n;
+    tti_alloc_counted = 0;
     return was;
 }
 
 bool tti_alloc_should_fail(void)
 {
-    counted++;
-    return tt_unlikely(countdown != 0) && --countdown == 0;
+    return tti_alloc_fault();
 }
 
 static void *no_memory(size_t bytes)

@@ -5,22 +5,18 @@
 
 #include <assert.h>
 
+#include "base/alloc_fault.h"
 #include "base/mem.h"
 #include "device/cache_parts.h"
 
 /* ---- allocate -------------------------------------------------------------------------------- */
 
-/* From the quick list of this size and stream. */
-static inline tti_block *quick_get(tti_cache *c, const tt_stream *s, size_t size)
+/* From the quick list of this size, with the lane closed. */
+static tti_block *quick_get(tti_pool *pool, size_t size)
 {
-    tti_pool *pool = c->recent;
-    tti_block **list, *b;
+    tti_block **list = tti_quick_list(pool, size), *b = *list;
 
-    if (tt_unlikely(pool == NULL || pool->stream != s))
-        return NULL;
-    list = tti_quick_list(pool, size);
-    b = *list;
-    if (b == NULL || (size - 1 >= TTI_SMALL_MAX && tti_round(b->requested) != size))
+    if (b == NULL || (size > TTI_SMALL_MAX && tti_round(b->requested) != size))
         return NULL;
     *list = b->next;
     tti_hole_down(b);
@@ -42,7 +38,7 @@ static tti_block *find_cached(tti_cache *c, tt_stream *s, size_t bytes, tt_statu
     *st_p = tti_blocks_reserve(c, pool);
     if (*st_p != TT_OK || !c->caching || bytes >= TTI_ABSURD)
         return NULL;
-    b = quick_get(c, s, tti_round(bytes));
+    b = quick_get(pool, tti_round(bytes));
     if (b == NULL)
         b = tti_pool_find(pool, tti_round(bytes));
     if (b != NULL)
@@ -54,50 +50,81 @@ static __attribute__((noinline)) void *alloc_slow(tti_cache *c, tt_stream *s, si
 {
     tt_status st = TT_OK;
     tti_block *b;
-    bool biased = tti_bias_lock_take(&c->lock);
+    bool biased = tti_cache_enter(c);
 
     b = find_cached(c, s, bytes, &st);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     if (b != NULL || st != TT_OK)
         return b != NULL ? b->p : NULL;
     pthread_mutex_lock(&c->grow);
-    biased = tti_bias_lock_take(&c->lock); /* somebody else may have grown it for this stream */
+    biased = tti_cache_enter(c); /* somebody else may have grown it for this stream */
     b = find_cached(c, s, bytes, &st);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     if (b == NULL && st == TT_OK)
         b = tti_cache_grow(c, s, bytes);
     pthread_mutex_unlock(&c->grow);
     return b != NULL ? b->p : NULL;
 }
 
-static __attribute__((noinline)) void *alloc_first(tt_device d, tt_stream *s, size_t bytes)
+/* The functions below are apart so that the way of a quick operation has no calls and saves no registers. */
+#define APART static __attribute__((noinline))
+
+APART void *alloc_failed(size_t bytes)
+{
+    return TT_FAIL_NULL(TT_ERR_NOMEM, "out of memory: %zu bytes wanted", bytes);
+}
+
+APART void *alloc_first(tt_device d, tt_stream *s, size_t bytes)
 {
     tti_cache *c = tti_cache_get(d, s->accel);
 
     return c != NULL ? alloc_slow(c, s, bytes) : NULL;
 }
 
+/* The lane is left: its sums go into the books, peaks are raised, and it starts anew. */
+APART void *alloc_over(tti_cache *c, tti_block *b)
+{
+    tti_lane_close(c);
+    tti_lane_open(c);
+    tti_bias_leave(&c->lock);
+    return b->p;
+}
+
+APART void *alloc_leave(tti_cache *c, tt_stream *s, size_t bytes)
+{
+    tti_bias_leave(&c->lock);
+    return alloc_slow(c, s, bytes);
+}
+
 void *tti_cache_alloc(tt_device d, tt_stream *s, size_t bytes)
 {
     tti_cache *c = tti_cache_of(d);
+    size_t i = (bytes - 1) / TTI_UNIT;
     tti_block *b;
-    bool biased;
 
-    if (tt_unlikely(tti_alloc_should_fail()))
-        return TT_FAIL_NULL(TT_ERR_NOMEM, "out of memory: %zu bytes wanted", bytes);
+    if (tt_unlikely(tti_alloc_fault()))
+        return alloc_failed(bytes);
     if (tt_unlikely(c == NULL))
         return alloc_first(d, s, bytes);
-    biased = tti_bias_lock_take(&c->lock);
-    b = quick_get(c, s, tti_round(bytes));
-    if (tt_likely(b != NULL)) {
-        void *p = b->p;
-
-        tti_block_take(c, b, bytes);
-        tti_bias_unlock(&c->lock, biased);
-        return p;
-    }
-    tti_bias_unlock(&c->lock, biased);
-    return alloc_slow(c, s, bytes);
+    if (tt_unlikely(i >= TTI_N_QUICK || !tti_bias_try(&c->lock)))
+        return alloc_slow(c, s, bytes);
+    if (tt_unlikely(c->recent == NULL || c->recent->stream != s))
+        return alloc_leave(c, s, bytes);
+    b = c->recent->quick[i];
+    if (tt_unlikely(b == NULL))
+        return alloc_leave(c, s, bytes);
+    *b->list = b->next;
+    c->last = b;
+    b->state = TTI_BLOCK_USED;
+    b->requested = bytes;
+    c->lane.used += b->packed;
+    c->lane.in += b->packed;
+    c->lane.requested += (int64_t)bytes;
+    c->lane.requested_in += (int64_t)bytes;
+    if (tt_unlikely(tti_lane_over(&c->lane)))
+        return alloc_over(c, b);
+    tti_bias_leave(&c->lock);
+    return b->p;
 }
 
 /* ---- free ---------------------------------------------------------------------------------------- */
@@ -113,11 +140,11 @@ static void free_pending(tti_cache *c, tti_block *b)
         if (u->mark == NULL)
             c->accel->queue_sync(u->stream->queue);
     }
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     b->next = NULL;
     *c->pending_tail = b;
     c->pending_tail = &b->next;
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
 }
 
 /* Without a cache a block is its segment, which goes back when its streams have passed. */
@@ -130,66 +157,93 @@ static void free_segment(tti_cache *c, tti_block *b)
         c->accel->queue_sync(u->stream->queue);
     c->accel->queue_sync(b->pool->stream->queue);
     c->accel->segment_free(c->device.index, b->p, b->segment->size);
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     tti_uses_free(c, b);
     tti_map_remove(c, b);
     tti_block_give(c, b);
     tti_segment_unlink(c, b->segment);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     pthread_mutex_unlock(&c->grow);
 }
 
-static inline void quick_put(tti_cache *c, tti_block *b)
+/* A block that no other stream uses becomes free, with the lane closed. */
+static void quick_put(tti_cache *c, tti_block *b)
 {
-    size_t size = tti_round(b->requested), i = size / TTI_UNIT - 1;
-    tti_pool *pool = b->pool;
-    tti_block **list = tti_quick_list(pool, size);
+    tti_block **list = tti_quick_list(b->pool, tti_round(b->requested));
 
     tti_block_give(c, b);
-    if (size > TTI_SMALL_MAX) {
-        if (*list != NULL && tti_round((*list)->requested) != size) {
-            tti_block_settle(b);
-            return;
-        }
-        pool->quick_large_bits |= (uint64_t)1 << (list - pool->quick_large);
-    } else {
-        pool->quick_bits[i / 64] |= (uint64_t)1 << i % 64;
+    if (b->half == TTI_LARGE && *list != NULL &&
+        tti_round((*list)->requested) != tti_round(b->requested)) {
+        tti_block_settle(b);
+        return;
     }
+    if (b->half == TTI_LARGE)
+        b->pool->quick_large_bits |= (uint64_t)1 << (list - b->pool->quick_large);
     tti_hole_up(b);
     b->state = TTI_BLOCK_QUICK;
     b->next = *list;
     *list = b;
 }
 
-static __attribute__((noinline)) void free_slow(tti_cache *c, tti_block *b)
+APART void free_slow(tti_cache *c, void *p)
 {
-    bool biased;
+    bool biased = tti_cache_enter(c), is_own;
+    tti_block *b = tti_map_find(c, p);
 
-    if (!b->quick) {
-        free_segment(c, b);
-        return;
+    assert(b != NULL && b->state == TTI_BLOCK_USED);
+    is_own = !b->quick;
+    if (!is_own && b->uses == NULL) {
+        quick_put(c, b);
+        b = NULL; /* anybody's now */
+    } else if (!is_own) {
+        tti_block_pend(c, b);
     }
-    biased = tti_bias_lock_take(&c->lock);
-    tti_block_pend(c, b);
-    tti_bias_unlock(&c->lock, biased);
-    free_pending(c, b);
+    tti_cache_leave(c, biased);
+    if (is_own)
+        free_segment(c, b);
+    else if (b != NULL)
+        free_pending(c, b);
+}
+
+APART void free_leave(tti_cache *c, void *p)
+{
+    tti_bias_leave(&c->lock);
+    free_slow(c, p);
+}
+
+APART void free_under(tti_cache *c)
+{
+    tti_lane_close(c);
+    tti_lane_open(c);
+    tti_bias_leave(&c->lock);
 }
 
 void tti_cache_free(tt_device d, void *p, size_t bytes)
 {
     tti_cache *c = tti_cache_of(d);
-    bool biased = tti_bias_lock_take(&c->lock);
-    tti_block *b = tti_map_find(c, p);
+    tti_block *b;
 
     (void)bytes;
-    assert(b != NULL && b->state == TTI_BLOCK_USED && b->requested == bytes);
-    if (tt_likely(b->uses == NULL && b->quick)) {
-        quick_put(c, b);
-        tti_bias_unlock(&c->lock, biased);
+    if (tt_unlikely(!tti_bias_try(&c->lock))) {
+        free_slow(c, p);
         return;
     }
-    tti_bias_unlock(&c->lock, biased);
-    free_slow(c, b);
+    b = tti_block_at(c, p);
+    assert(b != NULL && b->state == TTI_BLOCK_USED && b->requested == bytes);
+    if (tt_unlikely(!b->plain)) {
+        free_leave(c, p);
+        return;
+    }
+    b->state = TTI_BLOCK_QUICK;
+    b->next = *b->list;
+    *b->list = b;
+    c->lane.used -= b->packed;
+    c->lane.requested -= (int64_t)b->requested;
+    if (tt_unlikely(tti_lane_under(&c->lane))) {
+        free_under(c);
+        return;
+    }
+    tti_bias_leave(&c->lock);
 }
 
 /* ---- streams ----------------------------------------------------------------------------------- */
@@ -205,7 +259,7 @@ tt_status tti_cache_record_stream(tt_device d, void *p, tt_stream *s)
         return TT_ERR_NOMEM;
     *u = (tti_use){ .stream = s };
     if (c != NULL) {
-        biased = tti_bias_lock_take(&c->lock);
+        biased = tti_cache_enter(c);
         b = tti_map_find(c, p);
         for (tti_use *known = b != NULL ? b->uses : NULL; known != NULL; known = known->next)
             if (known->stream == s)
@@ -213,9 +267,10 @@ tt_status tti_cache_record_stream(tt_device d, void *p, tt_stream *s)
         if (b != NULL && b->pool->stream != s) {
             u->next = b->uses;
             b->uses = u;
+            b->plain = false;
             u = NULL;
         }
-        tti_bias_unlock(&c->lock, biased);
+        tti_cache_leave(c, biased);
     }
     tti_mfree(u);
     return TT_OK;

@@ -88,6 +88,8 @@ tti_block *tti_block_new(tti_cache *c)
 
 void tti_block_drop(tti_cache *c, tti_block *b)
 {
+    if (c->last == b)
+        c->last = &c->none;
     b->pool->n_large -= b->half == TTI_LARGE;
     b->next = c->spare;
     c->spare = b;
@@ -182,6 +184,25 @@ static tti_block *best_fit(tti_pool *pool, size_t size)
     return pool->bins[word * 64 + (size_t)__builtin_ctzll(bits)];
 }
 
+void tti_block_take(tti_cache *c, tti_block *b, size_t bytes)
+{
+    size_t i = tti_round(bytes) / TTI_UNIT - 1;
+
+    b->state = TTI_BLOCK_USED;
+    b->requested = bytes;
+    b->plain = b->quick && b->half == TTI_SMALL;
+    if (b->plain) {
+        b->list = &b->pool->quick[i];
+        b->packed = TTI_LANE_BLOCK + b->size / TTI_UNIT;
+        b->pool->quick_bits[i / 64] |= (uint64_t)1 << i % 64;
+    }
+    tti_stat_up(c, b->half, TTI_STAT_BLOCKS, 1);
+    tti_stat_up(c, b->half, TTI_STAT_BYTES, b->size);
+    tti_stat_up(c, b->half, TTI_STAT_REQUESTED, bytes);
+    if (c->has_active_peak)
+        tti_note_active(c);
+}
+
 /* ---- merging and splitting --------------------------------------------------------------------- */
 
 /* b, which does not count as a hole now, swallows the free block after it. */
@@ -234,16 +255,13 @@ static void settle_list(tti_block **list)
     }
 }
 
-void tti_pool_settle(tti_pool *pool)
+void tti_pool_settle(tti_pool *pool, int half)
 {
-    for (size_t word = 0; word < TTI_N_QUICK / 64; word++) {
+    for (size_t word = 0; half == TTI_SMALL && word < TTI_N_QUICK / 64; word++)
         for (uint64_t bits = pool->quick_bits[word]; bits != 0; bits &= bits - 1)
             settle_list(&pool->quick[word * 64 + (size_t)__builtin_ctzll(bits)]);
-        pool->quick_bits[word] = 0;
-    }
-    for (uint64_t bits = pool->quick_large_bits; bits != 0; bits &= bits - 1)
+    for (uint64_t bits = pool->quick_large_bits; half == TTI_LARGE && bits != 0; bits &= bits - 1)
         settle_list(&pool->quick_large[__builtin_ctzll(bits)]);
-    pool->quick_large_bits = 0;
 }
 
 /* The first `size` bytes stay b, which is in no list and no hole; the rest goes into a bin. */
@@ -273,7 +291,7 @@ tti_block *tti_pool_find(tti_pool *pool, size_t size)
 {
     tti_block *b;
 
-    tti_pool_settle(pool);
+    tti_pool_settle(pool, size <= TTI_SMALL_MAX ? TTI_SMALL : TTI_LARGE);
     b = best_fit(pool, size);
     if (b == NULL)
         return NULL;

@@ -56,9 +56,9 @@ tt_status tti_cache_limit(tt_device d, const tti_accel *accel, uint64_t bytes)
     if (c == NULL)
         return tt_last_status();
     pthread_mutex_lock(&c->grow); /* who grows the cache reads it without the lock */
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     c->limit = bytes;
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     pthread_mutex_unlock(&c->grow);
     return TT_OK;
 }
@@ -134,11 +134,11 @@ void tti_cache_oom(tti_cache *c, size_t bytes)
     uint64_t free_bytes = 0, total = 0;
     size_t largest[N_LARGEST], hole;
     char name[32], asked[32];
-    bool biased = tti_bias_lock_take(&c->lock);
+    bool biased = tti_cache_enter(c);
 
     tti_cache_report_locked(c, &r);
     largest_blocks(c, largest, &hole);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     if (c->accel->memory_info(c->device.index, &free_bytes, &total) == TT_OK) {
         line(&t, "memory of the device", total);
         line(&t, "free on the device", free_bytes);

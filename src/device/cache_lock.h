@@ -39,18 +39,31 @@ void tti_bias_init(tti_bias_lock *l);
 void tti_bias_fini(tti_bias_lock *l);
 void tti_bias_lock_mutex(tti_bias_lock *l);
 
-/* The result goes to tti_bias_unlock. */
-static inline bool tti_bias_lock_take(tti_bias_lock *l)
+/* Enters if this thread is the owner. */
+static inline bool tti_bias_try(tti_bias_lock *l)
 {
     uint64_t me = tti_thread_number;
 
-    if (tt_likely(atomic_load_explicit(&l->owner, memory_order_relaxed) == me)) {
-        atomic_store_explicit(&l->inside, true, memory_order_relaxed);
-        atomic_signal_fence(memory_order_seq_cst);
-        if (tt_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == me))
-            return true;
-        atomic_store_explicit(&l->inside, false, memory_order_release);
-    }
+    if (tt_unlikely(atomic_load_explicit(&l->owner, memory_order_relaxed) != me))
+        return false;
+    atomic_store_explicit(&l->inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+    if (tt_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == me))
+        return true;
+    atomic_store_explicit(&l->inside, false, memory_order_release);
+    return false;
+}
+
+static inline void tti_bias_leave(tti_bias_lock *l)
+{
+    atomic_store_explicit(&l->inside, false, memory_order_release);
+}
+
+/* The result goes to tti_bias_unlock. */
+static inline bool tti_bias_lock_take(tti_bias_lock *l)
+{
+    if (tt_likely(tti_bias_try(l)))
+        return true;
     tti_bias_lock_mutex(l);
     return false;
 }
@@ -58,7 +71,7 @@ static inline bool tti_bias_lock_take(tti_bias_lock *l)
 static inline void tti_bias_unlock(tti_bias_lock *l, bool biased)
 {
     if (tt_likely(biased))
-        atomic_store_explicit(&l->inside, false, memory_order_release);
+        tti_bias_leave(l);
     else
         pthread_mutex_unlock(&l->mu);
 }

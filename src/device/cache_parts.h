@@ -5,8 +5,8 @@
  *            \--> tti_segment (from the driver) --> tti_block <-> tti_block <-> ... (by address, no gaps)
  *
  * A freed block first lies on a quick list of its size, not merged, where the next request for that size takes it
- * with a few instructions. A request that finds no block there settles all quick blocks of the pool (merges
- * them with free neighbours, puts them into the bins), then takes the best fit and splits it.
+ * with a few instructions. A request that finds no block there settles all quick blocks of the pool, small or
+ * large (merges them with free neighbours, puts them into the bins), then takes the best fit and splits it.
  *
  * Locks. `lock` guards everything here but for what `grow` guards. `grow` is held by whoever gets segments from
  * the driver or gives them back; it is taken before `lock`, never inside. Nobody calls a driver or waits
@@ -58,9 +58,12 @@ struct tti_block {
     tti_block *before, *after; /* neighbours in the segment */
     tti_segment *segment;
     tti_pool *pool;
-    uint8_t state; /* tti_block_state */
+    tti_block **list; /* the quick list it goes onto when freed; set when it is used */
+    uint64_t packed;  /* 1 block and its units, as in tti_lane */
+    uint8_t state;    /* tti_block_state */
     uint8_t half;
     bool quick; /* goes onto a quick list when freed */
+    bool plain; /* small, quick, and no other stream uses it: freed without further ado */
 };
 
 struct tti_segment {
@@ -78,7 +81,7 @@ struct tti_pool {
     tti_cache *cache;
     tt_stream *stream;
     tti_block *quick[TTI_N_QUICK];
-    uint64_t quick_bits[TTI_N_QUICK / 64]; /* lists that may have something */
+    uint64_t quick_bits[TTI_N_QUICK / 64]; /* lists that ever had something */
     tti_block *bins[TTI_N_BINS];           /* small blocks, by size */
     uint64_t bin_bits[TTI_N_BINS / 64];
     uint64_t bin_words; /* which of bin_bits are not 0 */
@@ -109,6 +112,26 @@ typedef struct tti_tally {
     int64_t now, peak, in;
 } tti_tally;
 
+/* The books of small blocks between two operations that are not quick. A quick allocation or free of a small
+ * block moves the same amounts between the accounts "used" and "hole" and can be recorded by adding one word:
+ * the number of blocks in its upper half, their units in its lower half, each below a bit that is always 0
+ * and that catches what overflows or becomes negative. Peaks are not touched as long as `used` stays between
+ * two such words; when it does not, or when the sums get too large, the lane is closed: put into the books proper, peaks
+ * raised, opened again. Everything else in the allocator runs with the lane closed. */
+typedef struct tti_lane {
+    uint64_t used;  /* now */
+    uint64_t top;   /* `used` up to here raises no peak of used or active blocks */
+    uint64_t floor; /* `used` down to here raises no peak of holes */
+    uint64_t in;    /* allocated since it was opened */
+    int64_t requested, requested_top;
+    int64_t requested_in;
+    uint64_t at_open; /* `used` then */
+} tti_lane;
+
+#define TTI_LANE_BLOCK ((uint64_t)1 << 32)
+#define TTI_LANE_CATCH ((uint64_t)1 << 63 | (uint64_t)1 << 31)
+#define TTI_LANE_MOST (((uint64_t)1 << 31) - 1) /* units: 1 TiB of small blocks */
+
 struct tti_cache {
     tti_bias_lock lock;
     tt_device device;
@@ -119,6 +142,9 @@ struct tti_cache {
     size_t map_mask, n_map;
     int map_shift;
     tti_pool *recent; /* of the last request */
+    tti_block *last,
+        none; /* the last quick one: what is freed next, as a rule. It is no dropped one. */
+    tti_lane lane;
     /* Active blocks are the used and the pending ones. Without pending ones since the last reset their peaks are those of
      * the used ones, and nobody keeps active_peak up to date. */
     bool has_active_peak;
@@ -178,20 +204,41 @@ static inline void tti_hole_down(tti_block *b)
 
 void tti_note_active(tti_cache *c); /* active_peak, after the number of active blocks grew */
 
+void tti_lane_close(tti_cache *c); /* cache_lane.c */
+void tti_lane_open(tti_cache *c);
+
+/* Whether a quick operation left the bounds of the lane. */
+static inline bool tti_lane_over(const tti_lane *l)
+{
+    return ((((l->top | TTI_LANE_CATCH) - l->used) & ~l->in & TTI_LANE_CATCH) != TTI_LANE_CATCH) |
+           (l->requested > l->requested_top);
+}
+
+static inline bool tti_lane_under(const tti_lane *l)
+{
+    return (((l->used | TTI_LANE_CATCH) - l->floor) & TTI_LANE_CATCH) != TTI_LANE_CATCH;
+}
+
+/* The lock with the lane closed: for everything but quick operations. */
+static inline bool tti_cache_enter(tti_cache *c)
+{
+    bool biased = tti_bias_lock_take(&c->lock);
+
+    tti_lane_close(c);
+    return biased;
+}
+
+static inline void tti_cache_leave(tti_cache *c, bool biased)
+{
+    tti_lane_open(c);
+    tti_bias_unlock(&c->lock, biased);
+}
+
 /* Peaks are those of the books between two operations: a block that changes hands is first taken out of one
  * account and then put into the other, and is never in both. */
 
 /* A block that is in no list and no hole becomes used. */
-static inline void tti_block_take(tti_cache *c, tti_block *b, size_t bytes)
-{
-    b->state = TTI_BLOCK_USED;
-    b->requested = bytes;
-    tti_stat_up(c, b->half, TTI_STAT_BLOCKS, 1);
-    tti_stat_up(c, b->half, TTI_STAT_BYTES, b->size);
-    tti_stat_up(c, b->half, TTI_STAT_REQUESTED, bytes);
-    if (tt_unlikely(c->has_active_peak))
-        tti_note_active(c);
-}
+void tti_block_take(tti_cache *c, tti_block *b, size_t bytes);
 
 /* A used block becomes free; it is in no list and no hole yet. */
 static inline void tti_block_give(tti_cache *c, tti_block *b)
@@ -205,7 +252,7 @@ static inline void tti_block_give(tti_cache *c, tti_block *b)
 
 static inline size_t tti_map_slot(const tti_cache *c, const void *p)
 {
-    return (size_t)((((uintptr_t)p >> 9) * 0x9E3779B97F4A7C15u) >> c->map_shift);
+    return (size_t)(((uintptr_t)p * 0x9E3779B97F4A7C15u) >> c->map_shift);
 }
 
 /* The block that begins at p and is used, pending or quick; or NULL. */
@@ -221,6 +268,11 @@ static inline tti_block *tti_map_find(const tti_cache *c, const void *p)
 
 void tti_map_put(tti_cache *c, tti_block *b); /* reserved before */
 void tti_map_remove(tti_cache *c, const tti_block *b);
+
+static inline tti_block *tti_block_at(const tti_cache *c, const void *p)
+{
+    return tt_likely(c->last->p == p) ? c->last : tti_map_find(c, p);
+}
 
 /* Memory for one more block in every structure, so that nothing after this can fail. */
 tt_status tti_blocks_reserve(tti_cache *c, tti_pool *pool);
@@ -244,7 +296,7 @@ static inline tti_block **tti_quick_list(tti_pool *pool, size_t size)
 tti_block *tti_pool_find(tti_pool *pool, size_t size);
 /* A block that became free, in no list and no hole: merged and put into the bins. */
 void tti_block_settle(tti_block *b);
-void tti_pool_settle(tti_pool *pool);
+void tti_pool_settle(tti_pool *pool, int half);
 /* A free block into its bin or out of it. */
 void tti_bin_add(tti_block *b);
 void tti_bin_remove(tti_block *b);

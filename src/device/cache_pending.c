@@ -101,22 +101,22 @@ void tti_pending_poll(tti_cache *c)
 /* The list is taken away first: with the lock given up, a poll by somebody else could free the marks. */
 void tti_pending_wait(tti_cache *c)
 {
-    bool biased = tti_bias_lock_take(&c->lock);
+    bool biased = tti_cache_enter(c);
     tti_block *list = c->pending;
 
     c->pending = NULL;
     c->pending_tail = &c->pending;
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     for (tti_block *b = list; b != NULL; b = b->next)
         for (tti_use *u = b->uses; u != NULL; u = u->next)
             if (u->mark != NULL)
                 c->accel->mark_sync(u->mark);
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     while (list != NULL) {
         tti_block *b = list;
 
         list = b->next;
         tti_block_unpend(c, b);
     }
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
 }

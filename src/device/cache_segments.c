@@ -32,6 +32,7 @@ static tti_cache *cache_new(tt_device d, const tti_accel *accel)
     c->caching = tti_env_int(TTI_ENV_CL_NO_CACHE, 0, 1, 0) == 0;
     c->limit = tti_cache_default_limit(d, accel);
     c->pending_tail = &c->pending;
+    c->last = &c->none;
     tti_bias_init(&c->lock);
     pthread_mutex_init(&c->grow, NULL);
     return c;
@@ -174,6 +175,9 @@ static tti_block *try_segment(tti_cache *c, tt_stream *s, size_t size, size_t by
     *st_p = TT_ERR_NOMEM;
     if ((uint64_t)reserved(c) + size > c->limit) /* only holders of grow change both */
         return NULL;
+    if (tti_round(bytes) <= TTI_SMALL_MAX &&
+        (uint64_t)c->stats[TTI_SMALL][TTI_STAT_RESERVED].now + size > TTI_LANE_MOST * TTI_UNIT)
+        return NULL;
     g = tti_calloc(1, sizeof *g);
     if (g == NULL)
         return NULL;
@@ -185,9 +189,9 @@ static tti_block *try_segment(tti_cache *c, tt_stream *s, size_t size, size_t by
         tti_mfree(g);
         return NULL;
     }
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     *st_p = place(c, s, g, bytes, &b);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     if (b == NULL) {
         c->accel->segment_free(c->device.index, g->p, size);
         tti_mfree(g);
@@ -199,23 +203,23 @@ static tti_block *try_segment(tti_cache *c, tt_stream *s, size_t size, size_t by
 static tti_block *try_cached(tti_cache *c, tt_stream *s, size_t bytes)
 {
     tti_block *b = NULL;
-    bool biased = tti_bias_lock_take(&c->lock);
+    bool biased = tti_cache_enter(c);
     tti_pool *pool = tti_pool_of(c, s);
 
     if (c->caching && pool != NULL && tti_blocks_reserve(c, pool) == TT_OK)
         b = tti_pool_find(pool, tti_round(bytes));
     if (b != NULL)
         tti_block_take(c, b, bytes);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     return b;
 }
 
 static void count(tti_cache *c, uint64_t *counter)
 {
-    bool biased = tti_bias_lock_take(&c->lock);
+    bool biased = tti_cache_enter(c);
 
     ++*counter;
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
 }
 
 tti_block *tti_cache_grow(tti_cache *c, tt_stream *s, size_t bytes)
@@ -255,8 +259,10 @@ static tti_segment *collect(tti_cache *c)
 {
     tti_segment *leaving = NULL;
 
-    for (tti_pool *pool = c->pools; pool != NULL; pool = pool->next)
-        tti_pool_settle(pool);
+    for (tti_pool *pool = c->pools; pool != NULL; pool = pool->next) {
+        tti_pool_settle(pool, TTI_SMALL);
+        tti_pool_settle(pool, TTI_LARGE);
+    }
     for (tti_segment *g = c->segments; g != NULL; g = g->next) {
         if (g->first->state != TTI_BLOCK_FREE || g->first->after != NULL)
             continue;
@@ -271,11 +277,11 @@ static tti_segment *collect(tti_cache *c)
 static void sync_streams(tti_cache *c)
 {
     const tti_pool *pool;
-    bool biased = tti_bias_lock_take(&c->lock);
+    bool biased = tti_cache_enter(c);
 
     pool = c->pools;
     c->n_sync_all++;
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     for (; pool != NULL; pool = pool->next)
         c->accel->queue_sync(pool->stream->queue);
 }
@@ -286,20 +292,20 @@ void tti_cache_release(tti_cache *c)
     bool biased;
 
     tti_pending_wait(c);
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     leaving = collect(c);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     sync_streams(c);
     for (tti_segment *g = leaving; g != NULL; g = g->leaving)
         c->accel->segment_free(c->device.index, g->p, g->size);
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     while (leaving != NULL) {
         tti_segment *g = leaving;
 
         leaving = g->leaving;
         tti_segment_unlink(c, g);
     }
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
 }
 
 void tti_cache_empty(tt_device d)

@@ -67,10 +67,10 @@ void tti_cache_report(tt_device d, tt_memory_report *report)
     memset(report, 0, sizeof *report);
     if (c == NULL)
         return;
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     tti_pending_poll(c);
     tti_cache_report_locked(c, report);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
 }
 
 tt_memory_stats tti_cache_stats(tt_device d)
@@ -93,7 +93,7 @@ void tti_cache_reset_peak(tt_device d)
 
     if (c == NULL)
         return;
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     tti_pending_poll(c);
     for (int k = 0; k < TTI_N_STATS; k++) {
         for (int half = 0; half < 2; half++)
@@ -103,5 +103,5 @@ void tti_cache_reset_peak(tt_device d)
     memset(c->active_peak, 0, sizeof c->active_peak);
     tti_note_active(c);
     c->has_active_peak = c->all_peak[TTI_STAT_PENDING] != 0;
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
 }

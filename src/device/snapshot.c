@@ -78,10 +78,10 @@ tt_memory_snapshot *tti_cache_snapshot(tt_device d)
 
     if (c == NULL)
         return tti_calloc(1, sizeof *s);
-    biased = tti_bias_lock_take(&c->lock);
+    biased = tti_cache_enter(c);
     tti_pending_poll(c);
     s = take(c);
-    tti_bias_unlock(&c->lock, biased);
+    tti_cache_leave(c, biased);
     if (s != NULL)
         qsort(s->segments, s->n_segments, sizeof *s->segments, by_address);
     return s;

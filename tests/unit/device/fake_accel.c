@@ -140,13 +140,14 @@ tt_stream *fake_stream(int index, int nr)
 {
     tt_stream *s = &streams[index][nr];
 
-    if (s->queue == NULL)
+    if (s->queue == NULL) {
         *s = (tt_stream){ .device = fake_device(index),
                           .accel = &fake_accel,
                           .queue = &queues[index][nr],
                           .is_default = nr == 0,
                           .in_use = true };
-    queues[index][nr].index = index;
+        queues[index][nr].index = index;
+    }
     return s;
 }
 

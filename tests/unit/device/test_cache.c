@@ -146,6 +146,129 @@ TT_TEST(cache, neighbours_merge_and_the_best_fit_is_taken)
     TT_CHECK_EQ(r.num_device_free, 2);
 }
 
+TT_TEST(cache, what_came_and_went_is_summed_up)
+{
+    tt_memory_report before, after;
+
+    fake_reset();
+    for (int i = 0; i < 100; i++)
+        drop(get(0, 5000), 5000);
+    before = books_of(D);
+    for (int i = 0; i < 1000; i++)
+        drop(get(0, 5000), 5000);
+    after = books_of(D);
+    TT_CHECK_EQ(after.allocations.all.allocated - before.allocations.all.allocated, 1000);
+    TT_CHECK_EQ(after.allocated_bytes.all.allocated - before.allocated_bytes.all.allocated,
+                1000 * 5120);
+    TT_CHECK_EQ(after.requested_bytes.small.freed - before.requested_bytes.small.freed, 5000000);
+    TT_CHECK_EQ(after.inactive_split.all.allocated - before.inactive_split.all.allocated, 1000);
+    TT_CHECK_EQ(after.inactive_split_bytes.all.freed - before.inactive_split_bytes.all.freed,
+                1000 * 5120);
+    TT_CHECK_EQ(after.active.all.freed - before.active.all.freed, 1000);
+    get(0, 5000);
+    TT_CHECK_EQ(books_of(D).inactive_split.all.allocated, after.inactive_split.all.allocated);
+}
+
+/* Each peak is reached for a moment between two readings, by quick operations, while the others are far. */
+static void moment_of_many(void *pending, const void *kept)
+{
+    char *p[8], *large = get(0, 80000);
+    int others = (pending != NULL) + (kept != NULL);
+    int64_t bytes = (pending != NULL ? 1024 : 0) + (kept != NULL ? 80384 : 0);
+    tt_memory_report r;
+
+    for (int i = 0; i < 8; i++)
+        p[i] = get(0, 512);
+    for (int i = 0; i < 8; i++)
+        drop(p[i], 512);
+    drop(large, 80000); /* all of them can be had quickly now */
+    if (pending != NULL)
+        drop(pending, 700);
+    tti_cache_reset_peak(D);
+    drop(get(0, 80000), 80000); /* many bytes in one block */
+    for (int n = 2; n < 6; n++) {
+        for (int i = 0; i < n; i++)
+            p[i] = get(0, 512);
+        for (int i = 0; i < n; i++)
+            drop(p[i], 512);
+        r = books_of(D);
+        TT_CHECK_EQ(r.allocations.all.peak, n + (kept != NULL));
+        TT_CHECK_EQ(r.allocations.small.peak, n + (kept != NULL));
+        TT_CHECK_EQ(r.active.all.peak, n + others);
+        TT_CHECK_EQ(r.active.small.peak, n + others);
+        TT_CHECK_EQ(r.allocated_bytes.all.peak, 80384 * (1 + (kept != NULL)));
+        TT_CHECK_EQ(r.active_bytes.all.peak, 80384 + bytes);
+    }
+}
+
+TT_TEST(cache, a_peak_of_a_moment_is_not_missed)
+{
+    fake_reset();
+    for (int i = 0; i < 100; i++)
+        drop(get(0, 512), 512);
+    moment_of_many(NULL, NULL);
+}
+
+TT_TEST(cache, a_peak_of_active_blocks_is_not_missed)
+{
+    char *a, *b, *p[6];
+    tt_memory_report r;
+
+    fake_reset();
+    for (int i = 0; i < 100; i++)
+        drop(get(0, 512), 512);
+    a = get(0, 700);
+    b = get(0, 80000);
+    fake_work(S(1));
+    TT_CHECK_OK(tti_cache_record_stream(D, a, S(1)));
+    TT_CHECK_OK(tti_cache_record_stream(D, b, S(1)));
+    moment_of_many(a, b);
+    drop(b, 80000); /* one more is pending: as many used blocks as before are more active ones */
+    for (int i = 0; i < 6; i++)
+        p[i] = get(0, 512);
+    for (int i = 0; i < 6; i++)
+        drop(p[i], 512);
+    r = books_of(D);
+    TT_CHECK_EQ(r.allocations.all.peak, 6);
+    TT_CHECK_EQ(r.active.all.peak, 8);
+    TT_CHECK_EQ(r.active_bytes.all.peak, 1024 + 2 * 80384);
+    p[0] = get(0, 79900); /* the same blocks, less of them asked for */
+    p[1] = get(0, 1);
+    drop(p[0], 79900);
+    drop(p[1], 1);
+    r = books_of(D);
+    TT_CHECK_EQ(r.allocated_bytes.all.peak, 2 * 80384);
+    TT_CHECK_EQ(r.active_bytes.all.peak, 1024 + 2 * 80384 + 512);
+    TT_CHECK_EQ(r.active.all.peak, 8);
+}
+
+/* What was freed last is remembered, but not when it was merged with another. */
+TT_TEST(cache, the_last_block_is_forgotten_when_it_is_merged)
+{
+    char *a, *b, *c, *z;
+
+    fake_reset();
+    for (int i = 0; i < 100; i++) /* this thread becomes the owner of the lock */
+        drop(get(0, 5000), 5000);
+    a = get(0, 512);
+    b = get(0, 512);
+    c = get(0, 512);
+    z = get(0, 512);
+    drop(c, 512);
+    drop(b, 512);
+    TT_CHECK_PTR(get(0, 512), b); /* quickly: now the last one */
+    drop(b, 512);
+    drop(a, 512);
+    TT_CHECK_PTR(get(0, 1536), a); /* a, b and c together */
+    drop(a, 1536);
+    TT_CHECK_PTR(get(0, 512), a);
+    TT_CHECK_PTR(get(0, 1024), b); /* the same address, another block */
+    drop(b, 1024);
+    TT_CHECK_EQ(books_of(D).requested_bytes.all.current, 1024);
+    drop(a, 512);
+    drop(z, 512);
+}
+
 TT_TEST(cache, a_freed_block_is_used_again_by_its_stream_only)
 {
     char *a, *b, *c;

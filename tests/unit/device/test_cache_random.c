@@ -290,3 +290,104 @@ TT_TEST_LIMIT(cache_random, books_are_exact_on_real_devices, 240)
             tt_stream_free(models[i].streams[s]);
     }
 }
+
+/* ---- quick operations ------------------------------------------------------------------------------- */
+
+#define N_TWIN 64
+
+/* The same operations on two devices. The books of one are read after each, those of the other now and then: no
+ * peak between two readings may be missed. */
+typedef struct twin {
+    void *p[2][N_TWIN];
+    size_t bytes[N_TWIN];
+} twin;
+
+static void twin_alloc(twin *t, int i, size_t bytes)
+{
+    for (int d = 0; d < 2; d++) {
+        t->p[d][i] = tti_cache_alloc(fake_device(d), fake_stream(d, 0), bytes);
+        TT_REQUIRE_NOT_NULL(t->p[d][i]);
+    }
+    t->bytes[i] = bytes;
+}
+
+static void twin_free(twin *t, int i)
+{
+    for (int d = 0; d < 2; d++)
+        tti_cache_free(fake_device(d), t->p[d][i], t->bytes[i]);
+    t->bytes[i] = 0;
+}
+
+static void twin_step(twin *t, bool tiny)
+{
+    static const size_t sizes[] = {
+        1, 500, 512, 700, 1024, 4000, 70000, 1 << 20, 3 << 20, 12 << 20
+    };
+    int i = (int)below(N_TWIN);
+
+    if (t->bytes[i] != 0)
+        twin_free(t, i);
+    else
+        twin_alloc(t, i, sizes[below(tiny ? 3 : below(100) == 0 ? 10 : 7)]);
+}
+
+/* So many blocks of each size that no request needs a new one for a while. */
+static void twin_fill(twin *t)
+{
+    static const size_t sizes[] = { 512, 1024, 4000, 70000 };
+    static twin more[4];
+
+    for (int i = 0; i < N_TWIN; i++)
+        if (t->bytes[i] != 0)
+            twin_free(t, i);
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < N_TWIN; i++)
+            twin_alloc(&more[s], i, sizes[s]);
+    for (int s = 0; s < 4; s++)
+        for (int i = 0; i < N_TWIN; i++)
+            twin_free(&more[s], i);
+    for (int d = 0; d < 2; d++)
+        tti_cache_reset_peak(fake_device(d));
+}
+
+/* A block that is pending all the time makes active blocks differ from used ones. */
+static void pend_one(void)
+{
+    for (int d = 0; d < 2; d++) {
+        void *p = tti_cache_alloc(fake_device(d), fake_stream(d, 0), 600);
+
+        TT_REQUIRE_OK(tti_cache_record_stream(fake_device(d), p, fake_stream(d, 1)));
+        fake_work(fake_stream(d, 1));
+        tti_cache_free(fake_device(d), p, 600);
+    }
+}
+
+TT_TEST_LIMIT(cache_random, no_peak_of_quick_operations_is_missed, 120)
+{
+    static twin t;
+    tt_memory_report often, rarely;
+
+    fake_reset();
+    state = tt_test_seed();
+    for (int i = 0; i < 60000; i++) {
+        if (i % 600 == 200)
+            twin_fill(&t);
+        if (i == 20000)
+            pend_one();
+        twin_step(&t, i / 300 % 2 == 1); /* many blocks and few bytes, the other way round */
+        tti_cache_report(fake_device(0), &often);
+        if (below(200) == 0) {
+            tti_cache_report(fake_device(1), &rarely);
+            TT_REQUIRE_MEM(&often, &rarely, sizeof often);
+        }
+        if (below(5000) == 0)
+            for (int d = 0; d < 2; d++)
+                tti_cache_empty(fake_device(d));
+    }
+    for (int i = 0; i < N_TWIN; i++)
+        if (t.bytes[i] != 0)
+            twin_free(&t, i);
+    tti_cache_report(fake_device(0), &often);
+    tti_cache_report(fake_device(1), &rarely);
+    TT_CHECK_MEM(&often, &rarely, sizeof often);
+}
