@@ -25,9 +25,26 @@ static tt_tensor *grad_by_parts(tti_node *n, tt_tensor *g)
     index = tt_reshape(tti_classes_index(&c), TT_SHAPE(rows, 1));
     hot = tt_scatter(tt_zeros_like(x), 1, index,
                      tt_ones(TT_SHAPE(rows, 1), (tt_dtype)x->dtype, x->device));
-    if (g->n_dims == 1)
+    if (tti_has_saved(n, 4))
+        g = tt_div(g, tti_cast(tti_saved_get(n, 4), (tt_dtype)g->dtype));
+    if (g != NULL && g->n_dims == 1)
         g = tt_reshape(g, TT_SHAPE(rows, 1));
     return tt_mul(tt_mul(g, column), tt_sub(tt_softmax(x, 1), hot));
+}
+
+/* What rows are multiplied with, as kernels take it: divided by the sum of weights if only the device knows it. */
+static tt_tensor *scale_of(tti_node *n, tt_tensor *g, tt_dtype real)
+{
+    tt_tensor *sum, *scale;
+
+    g = tti_cast(g, real);
+    if (g == NULL || !tti_has_saved(n, 4))
+        return g;
+    sum = tti_saved_get(n, 4);
+    scale = tti_empty(NULL, 0, real, g->device);
+    if (sum == NULL || scale == NULL || tti_binary(TTI_DIV, scale, g, sum, NULL) != TT_OK)
+        return NULL;
+    return scale;
 }
 
 static tt_status entropy_backward(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in)
@@ -43,7 +60,7 @@ static tt_status entropy_backward(tti_node *n, tt_tensor *const *grad_out, tt_te
     weight = tti_has_saved(n, 3) ? tti_saved_get(n, 3) : NULL;
     if (x == NULL || lse == NULL || target == NULL || (tti_has_saved(n, 3) && weight == NULL))
         return tt_last_status();
-    g = tti_cast(g, (tt_dtype)lse->dtype);
+    g = scale_of(n, g, (tt_dtype)lse->dtype);
     x = tti_contiguous(x);
     dx = x != NULL ? tti_empty(x->dims, 2, (tt_dtype)x->dtype, x->device) : NULL;
     if (g == NULL || dx == NULL)
@@ -59,6 +76,19 @@ typedef struct entropy_out {
     tt_tensor *losses, *lse, *out;
 } entropy_out;
 
+/* The mean where only the device knows the sum of weights. */
+static tt_status mean_on_device(const entropy_out *o, const tti_classes *c)
+{
+    tt_tensor *sum =
+        tti_empty((const int64_t[]){ 1 }, 1, (tt_dtype)o->losses->dtype, o->losses->device);
+
+    TT_TRY(tti_made(sum));
+    TT_TRY(tti_kernels_of(sum)->reduce->reduce(TTI_SUM, sum, o->losses, 1u, NULL));
+    sum->n_dims = o->out->n_dims = 0;
+    TT_TRY(tti_binary(TTI_DIV, sum, sum, c->sum, NULL));
+    return tti_copy(o->out, sum);
+}
+
 static tt_status entropy_kernel(const entropy_out *o, const tt_tensor *x, const tti_classes *c,
                                 const entropy_attrs *a)
 {
@@ -69,6 +99,10 @@ static tt_status entropy_kernel(const entropy_out *o, const tt_tensor *x, const 
     TT_TRY(k->nn->cross_entropy(o->losses, o->lse, x, c->target, c->weight));
     if (a->reduction == TT_REDUCTION_NONE)
         return o->out != o->losses ? tti_copy(o->out, o->losses) : TT_OK;
+    if (k->reduce->reduce == NULL)
+        return tti_no_kernel("sum", x);
+    if (c->sum != NULL && a->reduction == TT_REDUCTION_MEAN)
+        return mean_on_device(o, c);
     /* One reduced dimension is dropped by making the result 0-d afterwards. */
     TT_TRY(k->reduce->reduce(TTI_SUM, o->out, o->losses, 1u, NULL));
     o->out->n_dims = 0;
@@ -78,8 +112,8 @@ static tt_status entropy_kernel(const entropy_out *o, const tt_tensor *x, const 
 /* Rows of scores against classes. */
 static tt_tensor *fused(tt_tensor *x, const tti_classes *c, tt_reduction reduction)
 {
-    entropy_attrs a = { .factor = reduction == TT_REDUCTION_MEAN ? 1.0 / c->total : 1.0,
-                        .reduction = reduction };
+    bool divides = reduction == TT_REDUCTION_MEAN && c->sum == NULL;
+    entropy_attrs a = { .factor = divides ? 1.0 / c->total : 1.0, .reduction = reduction };
     tti_call call = {
         .op = &op_cross_entropy, .n_in = 1, .in = &x, .attrs = &a, .attrs_bytes = sizeof a
     };
@@ -104,6 +138,7 @@ static tt_tensor *fused(tt_tensor *x, const tti_classes *c, tt_reduction reducti
     tti_call_save(&call, o.lse);
     tti_call_save(&call, c->target);
     tti_call_save(&call, c->weight);
+    tti_call_save(&call, reduction == TT_REDUCTION_MEAN ? c->sum : NULL);
     return tti_call_end(&call, o.out, entropy_kernel(&o, flat, c, &a));
 }
 
@@ -124,7 +159,7 @@ static tt_tensor *smoothed(tt_tensor *x, const tti_classes *c, const tt_loss_opt
     losses = tt_add(tt_mul_scalar(picked, opt->label_smoothing - 1.0),
                     tt_mul_scalar(every, -opt->label_smoothing / (double)classes));
     if (opt->reduction == TT_REDUCTION_MEAN)
-        return tt_div_scalar(tt_sum(losses), c->total);
+        return tti_classes_mean(c, tt_sum(losses));
     return tti_loss_reduce(losses, opt->reduction);
 }
 
@@ -222,7 +257,7 @@ tt_tensor *tt_nll_loss(tt_tensor *log_probs, tt_tensor *target, const tt_loss_op
     losses = tt_neg(tt_mul(tt_reshape(losses, TT_SHAPE(n)),
                            tti_classes_row_weights(&c, (tt_dtype)log_probs->dtype)));
     if (reduction == TT_REDUCTION_MEAN)
-        return tt_div_scalar(tt_sum(losses), c.total);
+        return tti_classes_mean(&c, tt_sum(losses));
     if (reduction == TT_REDUCTION_NONE)
         return tt_reshape(losses, tt_tensor_shape(target));
     return tt_sum(losses);

@@ -11,18 +11,34 @@ bool tti_loss_given(const char *name, const tt_tensor *input, const tt_tensor *t
 /* Reduce losses of single elements as asked. */
 tt_tensor *tti_loss_reduce(tt_tensor *losses, tt_reduction reduction);
 
+/* What classes may be. */
+typedef struct tti_class_range {
+    int64_t n_classes, ignore;
+    bool nll; /* whose they are: nll_loss, else cross_entropy */
+} tti_class_range;
+
+/* Where the host does not read memory: target int64 [rows], checked there, into marked, -1 where it is to be
+ * ignored; weights [rows] = that of each one's class (1 without weight), 0 where ignored. weight and
+ * weights are statistics. ops/accel/nn_softmax.c. */
+tt_status tti_accel_classes(tt_tensor *marked, tt_tensor *weights, const tt_tensor *target,
+                            const tt_tensor *weight, const tti_class_range *range);
+
 /* Classes of a loss over rows [rows, classes]: checked, and as kernels want them. */
 typedef struct tti_classes {
     tt_tensor *target; /* int64 [rows], contiguous; -1 where ignored */
     tt_tensor *weight; /* NULL, or [classes], contiguous, float32 (float64 beside float64) */
     double total;      /* sum of the weights of the targets that count */
-    bool ignored;      /* some are */
+    tt_tensor
+        *sum; /* the same where the host does not read targets: 0-d, of weight's type; else NULL */
+    bool ignored; /* some are, or may be */
 } tti_classes;
 
 tt_status tti_classes_make(const char *name, tt_tensor *target, int64_t n_classes, tt_dtype dtype,
                            const tt_loss_options *opt, tti_classes *c);
 /* The weight of each row, 0 where ignored: [rows] of the given type. */
 tt_tensor *tti_classes_row_weights(const tti_classes *c, tt_dtype dtype);
+/* The sum of losses of rows over the sum of their weights; recorded. */
+tt_tensor *tti_classes_mean(const tti_classes *c, tt_tensor *sum);
 /* Targets with 0 where ignored, for use as indices. */
 tt_tensor *tti_classes_index(const tti_classes *c);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Losses shared parts: reduction, and the checking of class targets and their weights. */
+#include <math.h>
+#include <string.h>
+
 #include "ops/loss.h"
 
 bool tti_loss_given(const char *name, const tt_tensor *input, const tt_tensor *target)
@@ -104,6 +107,38 @@ static tt_status check_classes(const char *name, tti_classes *c, int64_t n_class
     return tti_made(c->target);
 }
 
+static bool on_host(const tt_tensor *t)
+{
+    return t->device.kind == TT_DEVICE_CPU;
+}
+
+/* Row weights and marked targets where only the device can see them; bad ones are reported there. */
+static tt_status classes_on_device(const tti_classes *c, const tti_class_range *range,
+                                   tt_tensor **marked_p, tt_tensor **weights_p, tt_dtype real)
+{
+    const tt_tensor *t = c->target;
+
+    TT_TRY(tti_give(marked_p, tti_empty(t->dims, t->n_dims, TT_I64, t->device)));
+    TT_TRY(tti_give(weights_p, tti_empty(&t->numel, 1, real, t->device)));
+    return tti_accel_classes(*marked_p, *weights_p, t, c->weight, range);
+}
+
+static tt_status check_on_device(tti_classes *c, const tti_class_range *range, tt_dtype real)
+{
+    const tti_kernels *k = tti_kernels_of(c->target);
+    tt_tensor *marked, *weights;
+
+    TT_TRY(classes_on_device(c, range, &marked, &weights, real));
+    TT_TRY(tti_give(&c->sum, tti_empty((const int64_t[]){ 1 }, 1, real, marked->device)));
+    if (k->reduce->reduce == NULL)
+        return tti_no_kernel("sum", weights);
+    TT_TRY(k->reduce->reduce(TTI_SUM, c->sum, weights, 1u, NULL));
+    c->sum->n_dims = 0; /* one reduced dimension is dropped afterwards */
+    c->target = marked;
+    c->ignored = true;
+    return TT_OK;
+}
+
 tt_status tti_classes_make(const char *name, tt_tensor *target, int64_t n_classes, tt_dtype dtype,
                            const tt_loss_options *opt, tti_classes *c)
 {
@@ -122,14 +157,34 @@ tt_status tti_classes_make(const char *name, tt_tensor *target, int64_t n_classe
                         .weight = tti_contiguous(tti_cast(w, dtype == TT_F64 ? TT_F64 : TT_F32)) };
     if (c->target == NULL || (w != NULL && c->weight == NULL))
         return tt_last_status();
+    if (!on_host(c->target))
+        return check_on_device(
+            c, &(tti_class_range){ n_classes, ignore, strcmp(name, "nll_loss") == 0 },
+            dtype == TT_F64 ? TT_F64 : TT_F32);
     return check_classes(name, c, n_classes, ignore);
+}
+
+tt_tensor *tti_classes_mean(const tti_classes *c, tt_tensor *sum)
+{
+    if (sum == NULL || c->sum == NULL)
+        return tt_div_scalar(sum, c->total);
+    return tt_div(sum, tti_cast(c->sum, (tt_dtype)sum->dtype));
 }
 
 tt_tensor *tti_classes_row_weights(const tti_classes *c, tt_dtype dtype)
 {
-    tt_tensor *out = tti_empty(TT_SHAPE(c->target->numel).dims, 1, TT_F64, c->target->device);
-    const int64_t *t = tti_data(c->target);
+    const tti_class_range any = { .n_classes = INT64_MAX, .ignore = -1 };
+    tt_tensor *out, *marked;
+    const int64_t *t;
 
+    if (!on_host(c->target))
+        return classes_on_device(c, &any, &marked, &out,
+                                 c->weight != NULL ? (tt_dtype)c->weight->dtype
+                                                   : (dtype == TT_F64 ? TT_F64 : TT_F32)) == TT_OK
+                   ? tti_cast(out, dtype)
+                   : NULL;
+    out = tti_empty(TT_SHAPE(c->target->numel).dims, 1, TT_F64, c->target->device);
+    t = tti_data(c->target);
     for (int64_t i = 0; out != NULL && i < c->target->numel; i++)
         ((double *)tti_data(out))[i] = t[i] < 0 ? 0.0 : weight_of(c, t[i]);
     return tti_cast(out, dtype);
@@ -137,10 +192,15 @@ tt_tensor *tti_classes_row_weights(const tti_classes *c, tt_dtype dtype)
 
 tt_tensor *tti_classes_index(const tti_classes *c)
 {
-    tt_tensor *out = tti_empty(TT_SHAPE(c->target->numel).dims, 1, TT_I64, c->target->device);
-    const int64_t *t = tti_data(c->target);
+    int64_t n = c->target->numel;
+    tt_tensor *out;
+    const int64_t *t;
 
-    for (int64_t i = 0; out != NULL && i < c->target->numel; i++)
+    if (!on_host(c->target))
+        return tt_reshape(tt_clamp(c->target, 0.0, INFINITY), TT_SHAPE(n));
+    out = tti_empty(&n, 1, TT_I64, c->target->device);
+    t = tti_data(c->target);
+    for (int64_t i = 0; out != NULL && i < n; i++)
         ((int64_t *)tti_data(out))[i] = t[i] < 0 ? 0 : t[i];
     return out;
 }

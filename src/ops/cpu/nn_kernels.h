@@ -129,6 +129,17 @@ typedef struct tti_attention_job {
     tti_heads dout, dq, dk, dv; /* backward */
 } tti_attention_job;
 
+/* The parts of the two kernels, for streams of devices that compute in the host's memory too: jobs are addresses
+ * only, and the scratch memory (64-byte aligned) is the caller's. */
+tti_heads tti_attention_heads(const tt_tensor *t);
+tti_attention_job tti_attention_job_of(const tt_tensor *qkv[3], const tti_attention *a);
+tti_attention_job tti_attention_grad_job(tt_tensor *dqkv[3], const tt_tensor *dout,
+                                         const tt_tensor *qkv[3], const tt_tensor *out_lse[2],
+                                         const tti_attention *a);
+size_t tti_attention_scratch(const tti_attention *a, bool f64, bool backward, int *threads_p);
+void tti_attention_forward(const tti_attention_job *j, bool f64, int threads, char *scratch);
+void tti_attention_backward(const tti_attention_job *j, bool f64, int threads, char *scratch);
+
 typedef struct tti_attention_table {
     size_t (*forward_scratch)(const tti_attention *a);
     /* Blocks of queries [begin, end) of one head (of batch * heads). */
