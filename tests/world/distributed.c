@@ -19,6 +19,23 @@ bool dist_on_threads(void)
     return on_threads;
 }
 
+static _Thread_local tt_device device;
+
+tt_device dist_device(void)
+{
+    return device;
+}
+
+void dist_use_device(void)
+{
+    int n = tt_device_count(TT_DEVICE_CL);
+
+    if (n == 0)
+        TT_SKIP("%s", tt_device_missing(TT_DEVICE_CL));
+    device = tt_cl(tt_test_rank() % n);
+    TT_REQUIRE_OK(tt_device_use(device));
+}
+
 tt_pg *dist_world(void)
 {
     static int n_made;
@@ -123,10 +140,15 @@ static void run_row_on_threads(void *ctx)
     run_row(ctx);
 }
 
-static void add_rows(const char *suite, tt_test_kind kind, const dist_row *rows, int n)
+static void run_row_on_device(void *ctx)
 {
-    tt_test_fn fn = kind == TT_TEST_KIND_THREADS ? run_row_on_threads : run_row;
+    dist_use_device();
+    run_row(ctx);
+}
 
+static void add_rows(const char *suite, tt_test_kind kind, tt_test_fn fn, const dist_row *rows,
+                     int n)
+{
     for (int i = 0; i < n; i++) {
         tt_test *t = tt_test_add(suite, rows[i].name, fn, (void *)(uintptr_t)&rows[i]);
 
@@ -139,13 +161,18 @@ static void add_rows(const char *suite, tt_test_kind kind, const dist_row *rows,
 
 void dist_add_rows(const dist_row *rows, int n)
 {
-    add_rows("distributed", TT_TEST_KIND_RANKS, rows, n);
+    add_rows("distributed", TT_TEST_KIND_RANKS, run_row, rows, n);
+}
+
+void dist_add_rows_on_devices(const dist_row *rows, int n)
+{
+    add_rows("distributed", TT_TEST_KIND_RANKS, run_row_on_device, rows, n);
 }
 
 void dist_add_rows_twice(const dist_row *rows, int n)
 {
-    add_rows("distributed", TT_TEST_KIND_RANKS, rows, n);
-    add_rows("distributed_threads", TT_TEST_KIND_THREADS, rows, n);
+    add_rows("distributed", TT_TEST_KIND_RANKS, run_row, rows, n);
+    add_rows("distributed_threads", TT_TEST_KIND_THREADS, run_row_on_threads, rows, n);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
@@ -167,8 +194,8 @@ tt_tensor *dist_full(tt_shape shape, tt_dtype dtype, double re, double im)
     tt_tensor *t, *pairs;
 
     if (!tt_dtype_is_complex(dtype))
-        return tt_full(shape, dtype == TT_U8 && re < 0 ? 256 + re : re, dtype, TT_CPU);
-    t = tt_empty(shape, dtype, TT_CPU);
+        return tt_full(shape, dtype == TT_U8 && re < 0 ? 256 + re : re, dtype, device);
+    t = tt_empty(shape, dtype, device);
     pairs = tt_view_as_real(t);
     tt_fill_(tt_select(pairs, -1, 0), re);
     tt_fill_(tt_select(pairs, -1, 1), im);

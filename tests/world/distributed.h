@@ -37,6 +37,11 @@ typedef struct dist_row {
     int ranks; /* 0: 8 for DIST_SUB, else 4 */
 } dist_row;
 
+/* Where the tensors of this test are: the CPU, or in rows on devices the one of this rank. */
+tt_device dist_device(void);
+/* Makes the device of this rank that one; the test is skipped if there is none. */
+void dist_use_device(void);
+
 /* Adds tests to suite "distributed"; call it from TT_TEST_TABLE. `rows` must stay. */
 void dist_add_rows(const dist_row *rows, int n);
 #define DIST_ADD_ROWS(rows) dist_add_rows(rows, (int)(sizeof(rows) / sizeof((rows)[0])))
@@ -44,6 +49,10 @@ void dist_add_rows(const dist_row *rows, int n);
  * to the thread. */
 void dist_add_rows_twice(const dist_row *rows, int n);
 #define DIST_ADD_ROWS_TWICE(rows) dist_add_rows_twice(rows, (int)(sizeof(rows) / sizeof((rows)[0])))
+/* On processes, with tensors on the device of each rank. */
+void dist_add_rows_on_devices(const dist_row *rows, int n);
+#define DIST_ADD_ROWS_ON_DEVICES(rows) \
+    dist_add_rows_on_devices(rows, (int)(sizeof(rows) / sizeof((rows)[0])))
 bool dist_on_threads(void);
 
 /* The default group, made on first use; ends the test when it cannot be made. */

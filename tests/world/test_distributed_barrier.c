@@ -27,7 +27,7 @@ static void barrier(const dist_group *g, const void *arg)
     for (int k = 0; k < g->n; k++)
         TT_SCOPE {
             int late = g->ranks[k];
-            tt_tensor *t = tt_full(TT_SHAPE(1), seconds() + 0.3, TT_F64, TT_CPU);
+            tt_tensor *t = tt_full(TT_SHAPE(1), seconds() + 0.3, TT_F64, dist_device());
 
             TT_REQUIRE_OK(tt_pg_broadcast(g->pg, t, late, &dist_global, NULL));
             if (g->me == late)
@@ -235,7 +235,14 @@ static const dist_row rows[] = {
     { "test_barrier_full_group", barrier, DIST_FULL, NULL, 3 },
 };
 
+static const dist_row on_devices[] = {
+    { "test_barrier_cuda", barrier, DIST_WORLD, NULL, 3 },
+    { "test_barrier_group_cuda", barrier, DIST_SUB, NULL, 0 },
+    { "test_barrier_full_group_cuda", barrier, DIST_FULL, NULL, 3 },
+};
+
 TT_TEST_TABLE(distributed)
 {
     DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_ON_DEVICES(on_devices);
 }

@@ -236,7 +236,7 @@ static void reduce_scatter_tensor(const dist_group *g, const void *arg)
     (void)arg;
     for (int flat = 0; flat < 2; flat++)
         TT_SCOPE {
-            tt_tensor *in = tt_arange(0, 2 * g->n, 1, TT_I64, TT_CPU);
+            tt_tensor *in = tt_arange(0, 2 * g->n, 1, TT_I64, dist_device());
             tt_tensor *out = dist_full(TT_SHAPE(2), TT_I64, -1, 0);
 
             if (flat == 0)
@@ -369,7 +369,7 @@ static void bool_broadcast(const dist_group *g, const void *arg)
     }
     t = tt_from_data(random, TT_SHAPE(10), TT_BOOL);
     for (int i = 0; i < g->n; i++)
-        outs[i] = tt_zeros(TT_SHAPE(10), TT_BOOL, TT_CPU);
+        outs[i] = tt_zeros(TT_SHAPE(10), TT_BOOL, dist_device());
     TT_REQUIRE_OK(tt_pg_broadcast(g->pg, t, 0, NULL, NULL));
     if (g->me == 0)
         TT_CHECK(tt_equal(t, tt_from_data(random, TT_SHAPE(10), TT_BOOL)));
@@ -444,11 +444,6 @@ static const dist_row rows[] = {
     { "test_all_gather_coalesced_group", all_gather_coalesced, DIST_SUB, &f32, 0 },
     { "test_all_gather_coalesced_full_group", all_gather_coalesced, DIST_FULL, &f32, 0 },
     { "test_all_gather_coalesced_with_empty", all_gather_with_empty, DIST_WORLD, NULL, 0 },
-    { "test_all_gather_v_cuda", all_gather_v, DIST_WORLD, NULL, 0 },
-    { "test_all_gather_into_cat_tensor_cuda", all_gather_into, DIST_WORLD, NULL, 0 },
-    { "test_all_gather_into_stack_tensor_cuda", all_gather_into, DIST_WORLD, &f32, 0 },
-    { "test_reduce_scatter_v_cuda", reduce_scatter_v, DIST_WORLD, NULL, 0 },
-    { "test_reduce_scatter_tensor_cuda", reduce_scatter_tensor, DIST_WORLD, NULL, 0 },
     { "test_all_to_all_single_equal_split", all_to_all_equal, DIST_WORLD, &f32, 0 },
     { "test_all_to_all_single_equal_split_complex", all_to_all_equal, DIST_WORLD, &c64, 0 },
     { "test_all_to_all_single_equal_split_group", all_to_all_equal, DIST_SUB, &f32, 0 },
@@ -462,6 +457,34 @@ static const dist_row rows[] = {
     { "test_all_to_all_group", all_to_all_list, DIST_SUB, &f32, 0 },
     { "test_all_to_all_full_group", all_to_all_list, DIST_FULL, &f32, 0 },
     { "test_get_future", get_future, DIST_WORLD, NULL, 0 },
+};
+
+static const dist_row on_devices[] = {
+    { "test_all_to_all_single_equal_split_cuda_complex", all_to_all_equal, DIST_WORLD, &c64, 0 },
+    { "test_all_to_all_single_equal_split_full_group_cuda", all_to_all_equal, DIST_FULL, &f32, 0 },
+    { "test_all_to_all_single_unequal_split_cuda_complex", all_to_all_unequal, DIST_WORLD, &c64,
+      0 },
+    { "test_all_to_all_single_unequal_split_group_cuda", all_to_all_unequal, DIST_SUB, &f32, 0 },
+    { "test_all_gather_v_cuda", all_gather_v, DIST_WORLD, NULL, 0 },
+    { "test_all_gather_into_cat_tensor_cuda", all_gather_into, DIST_WORLD, NULL, 0 },
+    { "test_all_gather_into_stack_tensor_cuda", all_gather_into, DIST_WORLD, &f32, 0 },
+    { "test_reduce_scatter_v_cuda", reduce_scatter_v, DIST_WORLD, NULL, 0 },
+    { "test_reduce_scatter_tensor_cuda", reduce_scatter_tensor, DIST_WORLD, NULL, 0 },
+    { "test_broadcast_cuda", broadcast, DIST_WORLD, NULL, 0 },
+    { "test_scatter_cuda", scatter, DIST_WORLD, &f32, 0 },
+    { "test_scatter_cuda_complex", scatter, DIST_WORLD, &c64, 0 },
+    { "test_gather_cuda", gather, DIST_WORLD, &f32, 0 },
+    { "test_all_gather_cuda", all_gather, DIST_WORLD, &f32, 0 },
+    { "test_all_gather_cuda_complex", all_gather, DIST_WORLD, &c64, 0 },
+    { "test_all_to_all_single_equal_split_cuda", all_to_all_equal, DIST_WORLD, &f32, 0 },
+    { "test_all_to_all_single_equal_split_group_cuda", all_to_all_equal, DIST_SUB, &f32, 0 },
+    { "test_all_to_all_single_unequal_split_cuda", all_to_all_unequal, DIST_WORLD, &f32, 0 },
+    { "test_all_to_all_single_unequal_split_full_group_cuda", all_to_all_unequal, DIST_FULL, &f32,
+      0 },
+    { "test_all_to_all_cuda", all_to_all_list, DIST_WORLD, &f32, 0 },
+    { "test_all_to_all_cuda_complex", all_to_all_list, DIST_WORLD, &c64, 0 },
+    { "test_all_to_all_group_cuda", all_to_all_list, DIST_SUB, &f32, 0 },
+    { "test_all_to_all_full_group_cuda", all_to_all_list, DIST_FULL, &f32, 0 },
     { "test_nccl_backend_bool_allreduce", bool_reduce, DIST_WORLD, NULL, 0 },
     { "test_nccl_backend_bool_reduce", bool_reduce, DIST_WORLD, &f32, 0 },
     { "test_nccl_backend_bool_allgather", bool_all_gather, DIST_WORLD, NULL, 0 },
@@ -471,4 +494,5 @@ static const dist_row rows[] = {
 TT_TEST_TABLE(distributed)
 {
     DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_ON_DEVICES(on_devices);
 }

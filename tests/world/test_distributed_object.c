@@ -240,7 +240,12 @@ static const dist_row rows[] = {
     { "test_sparse_all_reduce_sum", sparse_all_reduce, DIST_WORLD, NULL, 0 },
 };
 
+static const dist_row on_devices[] = {
+    { "test_sparse_all_reduce_sum_cuda", sparse_all_reduce, DIST_WORLD, NULL, 0 },
+};
+
 TT_TEST_TABLE(distributed)
 {
     DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_ON_DEVICES(on_devices);
 }

@@ -418,7 +418,14 @@ static const dist_row rows[] = {
     { "test_batch_isend_irecv_mixed_backend_err", batch_mixed_groups, DIST_WORLD, NULL, 2 },
 };
 
+static const dist_row on_devices[] = {
+    { "test_send_recv_nccl", send_recv, DIST_WORLD, &none, 0 },
+    { "test_send_recv_nccl_autograd_profiler", send_recv, DIST_WORLD, &ops, 0 },
+    { "test_send_recv_nccl_torch_profiler", send_recv, DIST_WORLD, &trace, 0 },
+};
+
 TT_TEST_TABLE(distributed)
 {
     DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_ON_DEVICES(on_devices);
 }

@@ -144,9 +144,9 @@ static void coalesced(const dist_group *g, const void *arg)
 static void coalescing_scope(const dist_group *g, const void *arg)
 {
     const bool *async = arg;
-    tt_tensor *small[] = { tt_ones(TT_SHAPE(8), TT_F32, TT_CPU),
-                           tt_ones(TT_SHAPE(8), TT_F32, TT_CPU) };
-    tt_tensor *big = tt_ones(TT_SHAPE(16), TT_F32, TT_CPU);
+    tt_tensor *small[] = { tt_ones(TT_SHAPE(8), TT_F32, dist_device()),
+                           tt_ones(TT_SHAPE(8), TT_F32, dist_device()) };
+    tt_tensor *big = tt_ones(TT_SHAPE(16), TT_F32, dist_device());
     tt_work *w = NULL;
 
     TT_REQUIRE_OK(tt_pg_coalesce_begin(g->pg));
@@ -233,7 +233,16 @@ static const dist_row rows[] = {
     { "test_coalescing_manager_async", coalescing_scope, DIST_WORLD, &yes, 0 },
 };
 
+static const dist_row on_devices[] = {
+    { "test_reduce_sum_cuda", reduce, DIST_WORLD, &sum, 0 },
+    { "test_reduce_sum_cuda_twice", reduce, DIST_WORLD, &sum_twice, 0 },
+    { "test_all_reduce_sum_cuda", all_reduce, DIST_WORLD, &sum, 0 },
+    { "test_all_reduce_sum_cuda_async", all_reduce, DIST_WORLD, &sum_async, 0 },
+    { "test_all_reduce_sum_cuda_complex", all_reduce, DIST_WORLD, &sum_complex, 0 },
+};
+
 TT_TEST_TABLE(distributed)
 {
     DIST_ADD_ROWS(rows);
+    DIST_ADD_ROWS_ON_DEVICES(on_devices);
 }
