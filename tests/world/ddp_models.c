@@ -119,8 +119,10 @@ tt_module *ddp_module(tt_module *m)
 
 tt_ddp *ddp_new(tt_module *m, tt_pg *pg, const tt_ddp_options *opt)
 {
-    tt_ddp *d = tt_ddp_new(m, pg, opt);
+    tt_ddp *d;
 
+    TT_REQUIRE_OK(tt_module_to_device(m, dist_device()));
+    d = tt_ddp_new(m, pg, opt);
     if (d == NULL)
         TT_FAIL_TEST("%s", tt_last_error());
     TT_REQUIRE_NOT_NULL(d);

@@ -13,9 +13,13 @@
 #include "tutti/random.h"
 #include "tutti/syncbn.h"
 #include "tutti/testing_tools.h"
+#include "world/distributed.h"
 
 enum { STEPS = 50, BATCHES = 8, BATCH = 16, CLASSES = 5, WORDS = 60, TOKENS = 24, LENGTH = 9 };
 static const double tolerance = 1e-5;
+
+/* Where the model is; in tests on devices each rank has one of its own. */
+static tt_device place = { TT_DEVICE_CPU, 0 };
 
 /* ---- the models ------------------------------------------------------------------------------- */
 
@@ -101,22 +105,25 @@ static const model models[] = { { "mlp", mlp, vectors, CLASSES },
 static tt_tensor *loss_of(const model *m, tt_module *net, int step, int64_t first, int64_t n)
 {
     tt_tensor *x = tt_narrow(m->input(step), 0, first, n);
-    tt_tensor *scores = tt_module_forward(net, x);
+    tt_tensor *scores = tt_module_forward(net, n == BATCH ? tt_to_device(x, place) : x);
     tt_tensor *y = numbers(m->name, step, TT_SHAPE(BATCH), m->classes);
 
-    if (tt_tensor_dims(scores) == 3) /* a word for each place */
-        return tt_cross_entropy(
-            tt_flatten(scores, 0, 1),
-            tt_flatten(
-                tt_narrow(numbers("next", step, TT_SHAPE(BATCH, LENGTH), TOKENS), 0, first, n), 0,
-                -1));
-    return tt_cross_entropy(scores, tt_narrow(y, 0, first, n));
+    if (tt_tensor_dims(scores) == 3) { /* a word for each place */
+        y = numbers("next", step, TT_SHAPE(BATCH, LENGTH), TOKENS);
+        scores = tt_flatten(scores, 0, 1);
+    }
+    y = tt_flatten(tt_narrow(y, 0, first, n), 0, -1);
+    return tt_cross_entropy(scores, tt_to_device(y, place));
 }
 
 static tt_module *net_of(const model *m)
 {
+    tt_module *net;
+
     tt_seed(7);
-    return m->make();
+    net = m->make();
+    TT_REQUIRE_OK(tt_module_to_device(net, place));
+    return net;
 }
 
 static tt_optim *optim_of(tt_module *net)
@@ -210,7 +217,9 @@ static void train_together(const model *m, const way *w, tt_pg *pg, double *loss
     for (int i = 0; i < tt_ddp_n_params(ddp); i++) {
         tt_tensor *p = tt_ddp_param(ddp, i);
 
-        memcpy(final, tt_tensor_data(p), tt_tensor_bytes(p));
+        TT_SCOPE {
+            memcpy(final, tt_tensor_data(tt_to_device(p, TT_CPU)), tt_tensor_bytes(p));
+        }
         final += tt_tensor_numel(p);
     }
     tt_in_backward_free(inside);
@@ -269,6 +278,18 @@ static void follow_one_process(const model *m)
         follow_one_process(&models[index]);           \
     }
 
+#define FOLLOW_ON_DEVICES(index, word)              \
+    TT_TEST_RANKS(2, ddp_same, word##_on_2_devices) \
+    {                                               \
+        dist_use_device();                          \
+        place = dist_device();                      \
+        follow_one_process(&models[index]);         \
+    }
+
+FOLLOW_ON_DEVICES(0, mlp)
+FOLLOW_ON_DEVICES(1, cnn_with_sync_batch_norm)
+FOLLOW_ON_DEVICES(2, gpt)
+FOLLOW_ON_DEVICES(3, embedding_bag)
 FOLLOW(2, 0, mlp)
 FOLLOW(4, 0, mlp)
 FOLLOW(2, 1, cnn_with_sync_batch_norm)

@@ -105,11 +105,19 @@ static void check_environment(const tt_value *log)
 
 static void check_set_up(const dist_group *g, const tt_value *log)
 {
+    char rank[16];
+
     TT_CHECK_EQ(number(log, "world_size"), g->n);
     TT_CHECK_EQ(number(log, "rank"), g->me);
     TT_CHECK_STR(words(log, "module_name"), "Net");
-    TT_CHECK_STR(words(log, "device_ids"), "");
-    TT_CHECK_EQ(number(log, "output_device"), -1);
+    if (dist_device().kind == TT_DEVICE_CPU) {
+        TT_CHECK_STR(words(log, "device_ids"), "");
+        TT_CHECK_EQ(number(log, "output_device"), -1);
+    } else {
+        snprintf(rank, sizeof rank, "%d", g->me);
+        TT_CHECK_STR(words(log, "device_ids"), rank);
+        TT_CHECK_EQ(number(log, "output_device"), g->me);
+    }
     TT_CHECK_EQ(number(log, "broadcast_buffers"), 1);
     TT_CHECK_EQ(number(log, "bucket_cap_bytes"), 25 * 1024 * 1024);
     TT_CHECK_EQ(number(log, "find_unused_parameters"), 0);
@@ -330,8 +338,13 @@ static const dist_row process_rows[] = {
     { "test_dump_DDP_relevant_env_vars", dump_env, DIST_WORLD, NULL, 0 },
 };
 
+static const dist_row on_devices[] = {
+    { "test_ddp_logging_data_gpu", logging_data, DIST_WORLD, NULL, 3 },
+};
+
 TT_TEST_TABLE(distributed)
 {
     DIST_ADD_ROWS_TWICE(rows);
     DIST_ADD_ROWS(process_rows);
+    DIST_ADD_ROWS_ON_DEVICES(on_devices);
 }

@@ -188,14 +188,14 @@ static tt_tensor *sparse_ones(int rank, int world, int sparse_dims, int dense_di
 {
     tt_shape shape = { .n_dims = sparse_dims + dense_dims };
     tt_shape values = { .n_dims = 1 + dense_dims, .dims = { rank + 1 } };
-    tt_tensor *indices = tt_zeros(TT_SHAPE(sparse_dims, rank + 1), TT_I64, TT_CPU);
+    tt_tensor *indices = tt_zeros(TT_SHAPE(sparse_dims, rank + 1), TT_I64, dist_device());
 
     for (int i = 0; i < sparse_dims; i++)
         shape.dims[i] = world;
     for (int i = 0; i < dense_dims; i++)
         shape.dims[sparse_dims + i] = values.dims[1 + i] = 2;
-    tt_copy_(tt_select(indices, 0, 0), tt_arange(0, rank + 1, 1, TT_I64, TT_CPU));
-    return tt_sparse_coo(indices, tt_ones(values, TT_F32, TT_CPU), shape);
+    tt_copy_(tt_select(indices, 0, 0), tt_arange(0, rank + 1, 1, TT_I64, dist_device()));
+    return tt_sparse_coo(indices, tt_ones(values, TT_F32, dist_device()), shape);
 }
 
 static void sparse_all_reduce(const dist_group *g, const void *arg)
