@@ -22,9 +22,6 @@ tt_status tti_check_tensor(const tt_tensor *t, const char *op, const char *what)
     if (t->sparse != NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "%s: %s is sparse; only all_reduce takes sparse tensors",
                        op, what);
-    if (t->device.kind != TT_DEVICE_CPU)
-        return TT_FAIL(TT_ERR_UNSUPPORTED, "%s: expected %s on cpu, got it on %s", op, what,
-                       tt_device_name(t->device, (char[32]){ 0 }, 32));
     return TT_OK;
 }
 

@@ -242,7 +242,8 @@ static void reduce_scatter_tensor(const dist_group *g, const void *arg)
             if (flat == 0)
                 in = tt_reshape(in, TT_SHAPE(g->n, 2));
             TT_REQUIRE_OK(tt_pg_reduce_scatter_from(g->pg, out, in, NULL, NULL));
-            TT_CHECK(tt_equal(out, TT_INTS(g->n * 2 * g->me, g->n * (2 * g->me + 1))));
+            TT_CHECK(tt_equal(tt_to_device(out, TT_CPU),
+                              TT_INTS(g->n * 2 * g->me, g->n * (2 * g->me + 1))));
         }
 }
 
@@ -318,7 +319,7 @@ static void all_to_all_list(const dist_group *g, const void *arg)
 
 static tt_tensor *two_bools(bool a, bool b)
 {
-    return tt_from_data((const bool[]){ a, b }, TT_SHAPE(2), TT_BOOL);
+    return tt_to_device(tt_from_data((const bool[]){ a, b }, TT_SHAPE(2), TT_BOOL), dist_device());
 }
 
 /* To everybody, or with `arg` to rank 0. */
@@ -367,12 +368,12 @@ static void bool_broadcast(const dist_group *g, const void *arg)
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         random[i] = (seed >> 40) % 2 != 0;
     }
-    t = tt_from_data(random, TT_SHAPE(10), TT_BOOL);
+    t = tt_to_device(tt_from_data(random, TT_SHAPE(10), TT_BOOL), dist_device());
     for (int i = 0; i < g->n; i++)
         outs[i] = tt_zeros(TT_SHAPE(10), TT_BOOL, dist_device());
     TT_REQUIRE_OK(tt_pg_broadcast(g->pg, t, 0, NULL, NULL));
     if (g->me == 0)
-        TT_CHECK(tt_equal(t, tt_from_data(random, TT_SHAPE(10), TT_BOOL)));
+        TT_CHECK(tt_equal(tt_to_device(t, TT_CPU), tt_from_data(random, TT_SHAPE(10), TT_BOOL)));
     TT_REQUIRE_OK(tt_pg_all_gather(g->pg, t, outs, g->n, NULL, NULL));
     for (int i = 0; i < g->n; i++)
         TT_CHECK(tt_equal(outs[i], outs[0]));
