@@ -21,7 +21,7 @@ typedef struct worker {
     tti_job *job;
     const modes *modes;
     pthread_t thread;
-    bool started;
+    bool started; /* only its caller asks */
     tt_status status;
     tti_error_copy error;
     uint64_t seq; /* where it ended */
@@ -72,14 +72,23 @@ static void *work(void *arg)
     return NULL;
 }
 
-static tt_status start(worker *w)
+/* Once it has started, the worker's fields are the thread's. */
+static void start(worker *w)
 {
     int error = pthread_create(&w->thread, NULL, work, w);
 
-    if (error != 0)
-        return TT_FAIL(TT_ERR_IO, "cannot start a thread: %s", strerror(error));
-    w->started = true;
-    return TT_OK;
+    w->started = error == 0;
+    if (w->started)
+        return;
+    w->status = TT_FAIL(TT_ERR_IO, "cannot start a thread: %s", strerror(error));
+    tti_error_save(&w->error);
+}
+
+static void run_here(worker *w)
+{
+    w->status = run(w->job);
+    if (w->status != TT_OK)
+        tti_error_save(&w->error);
 }
 
 static tt_status report(const char *name, const worker *workers, int n)
@@ -108,9 +117,10 @@ tt_status tti_run_jobs(const char *name, tti_job *jobs, int n)
 
         w->job = &jobs[i];
         w->modes = &m;
-        w->status = i > 0 ? start(w) : run(w->job);
-        if (w->status != TT_OK && !w->started)
-            tti_error_save(&w->error);
+        if (i > 0)
+            start(w);
+        else
+            run_here(w);
     }
     for (int i = 1; i < n; i++) {
         if (workers[i].started)

@@ -106,6 +106,7 @@ static tt_tensor *pack(const bundler *b, tt_tensor *const *ts)
 
 static tt_status unpack(const bundler *b, const tt_tensor *flat, tt_tensor **results)
 {
+    TT_TRY(tti_made(flat));
     for (int k = 0; k < b->n_members; k++)
         TT_TRY(tti_give(&results[b->members[k]], place(b, k, flat)));
     return TT_OK;
