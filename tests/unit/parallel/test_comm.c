@@ -252,7 +252,8 @@ TT_TEST(comm, coalesced_lists_are_checked)
 {
     need_devices(2);
     TT_SCOPE {
-        tt_tensor *ts[4] = { on(TT_FLOATS(1), 0), on(TT_FLOATS(1), 1), on(TT_FLOATS(1), 1), NULL };
+        tt_tensor *ts[4] = { on(TT_FLOATS(1), 0), on(TT_FLOATS(1), 1), on(TT_FLOATS(1), 1),
+                             on(TT_FLOATS(1), 1) };
         tt_tensor *y[4];
 
         TT_CHECK_ERR_SAYS(tt_comm_broadcast_coalesced(ts, 2, three, 2, NULL, y), TT_ERR_INVALID,
@@ -262,6 +263,7 @@ TT_TEST(comm, coalesced_lists_are_checked)
         TT_CHECK_ERR_SAYS(tt_comm_reduce_add_coalesced(ts, 2, 2, NULL, NULL, y), TT_ERR_INVALID,
                           "tensor 1 is not on the device of tensor 0");
         tt_clear_error();
+        ts[3] = NULL;
         TT_CHECK_ERR_SAYS(tt_comm_reduce_add_coalesced(ts, 1, 4, NULL, NULL, y), TT_ERR_INVALID,
                           "tensor 3 is NULL");
         ts[1] = on(TT_FLOATS(1, 2), 1);

@@ -217,7 +217,7 @@ static tt_tensor *twice(tt_tensor *t)
 
 static void check_sums(tt_tensor *const *ts, int n)
 {
-    tt_tensor *all[2 * MANY], *sums[MANY], *got[MANY] = { NULL };
+    tt_tensor *all[2 * MANY] = { NULL }, *sums[MANY] = { NULL }, *got[MANY] = { NULL };
     tt_coalesce_options o = { .buffer_bytes = 100 };
 
     for (int i = 0; i < n; i++) {
