@@ -56,6 +56,32 @@ KERNEL void index_put(MEM(E, out), MEM(const E, src), MEM(const i64, index), MEM
     }
 }
 
+/* The same for few columns and many indices: `order` sorts the index stably, and the item at the first of
+ * equal ones does all of them. */
+KERNEL void index_put_sorted(MEM(E, out), MEM(const E, src), MEM(const i64, index), MEM(i64, trouble),
+                             u64 outer, u64 n, u64 size, u64 inner, i32 op, MEM(const i64, order))
+{
+    OPEN(E, out);
+    OPEN(const E, src);
+    OPEN(const i64, index);
+    OPEN(i64, trouble);
+    OPEN(const i64, order);
+
+    FOR_EACH(e, outer * n * inner)
+    {
+        u64 slice = e / inner, j = e - slice * inner, o = slice / n, s = slice - o * n;
+        i64 at = index[order[s]];
+
+        if (s > 0 && index[order[s - 1]] == at)
+            continue;
+        if ((u64)at >= size)
+            TROUBLE(trouble, op, at, size, order[s]);
+        else
+            for (; s < n && index[order[s]] == at; s++)
+                COMBINE(out, (o * size + (u64)at) * inner + j, src, (o * n + (u64)order[s]) * inner + j);
+    }
+}
+
 /* Lines of the index along the indexed dimension, `width` of them beside each other. */
 typedef struct scatter_t {
     loop_t rows;                  /* of lines: strides of the index and of out */

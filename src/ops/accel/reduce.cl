@@ -408,8 +408,8 @@ KERNEL void reduce_columns(MEM(result, out), MEM(wide, parts), MEM(const wide, p
         wide acc[COLUMNS];
         u64 segment = t / tasks, task = t - segment * tasks, k = task / (u64)q.tiles;
         u64 c = (task - k * (u64)q.tiles) * (COLUMNS * WG) + LID, o = k * (u64)q.n_out + c;
-        u64 left = c < (u64)q.n_out ? (u64)q.n_out - c : 0;
-        i32 w = left < COLUMNS ? (i32)left : COLUMNS;
+        i64 left = q.n_out - (i64)c;
+        i32 w = left < COLUMNS ? (i32)left : COLUMNS; /* not above 0: none */
         place_t at = loop_at(q.keep, k);
         segment_t g = segment_of(q, segment);
 

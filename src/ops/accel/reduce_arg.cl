@@ -190,8 +190,8 @@ KERNEL void arg_columns(MEM(T, values), MEM(i64, indices), MEM(i64, parts), MEM(
         i32 where[COLUMNS];
         u64 s = t / tasks, task = t - s * tasks, k = task / (u64)q.tiles;
         u64 c = (task - k * (u64)q.tiles) * (COLUMNS * WG) + LID, o = k * (u64)q.n_out + c;
-        u64 left = c < (u64)q.n_out ? (u64)q.n_out - c : 0;
-        i32 w = left < COLUMNS ? (i32)left : COLUMNS;
+        i64 left = q.n_out - (i64)c;
+        i32 w = left < COLUMNS ? (i32)left : COLUMNS; /* not above 0: none */
         place_t at = loop_at(q.keep, k);
         i64 first = (i64)s * q.piece, os = q.out_stride;
         i32 n = (i32)(q.n - first < q.piece ? q.n - first : q.piece);

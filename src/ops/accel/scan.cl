@@ -98,7 +98,8 @@ FN tile_t tile_of(scan_t q, u64 t)
     tile_t a;
     u64 tasks = (u64)(q.keep.total * q.tiles), c = t / tasks, task = t - c * tasks;
     u64 k = task / (u64)q.tiles, line = (task - k * (u64)q.tiles) * (u64)q.width + LID;
-    u64 first = c * (u64)q.chunk, left = line < (u64)q.n_lines ? (u64)q.n_lines - line : 0;
+    u64 first = c * (u64)q.chunk;
+    i64 left = q.n_lines - (i64)line; /* not above 0: none */
     place_t at = loop_at(q.keep, k);
 
     a.x = at.x + (i64)line * q.x_step + (i64)first * q.x_stride;
@@ -106,7 +107,7 @@ FN tile_t tile_of(scan_t q, u64 t)
     a.totals = (c * (u64)q.keep.total + k) * (u64)q.n_lines + line;
     a.m = (u64)q.n - first < (u64)q.chunk ? (u64)q.n - first : (u64)q.chunk;
 #if WG == 1
-    a.w = (i32)(left < (u64)q.width ? left : (u64)q.width);
+    a.w = (i32)(left < q.width ? left : q.width);
 #else
     a.w = left > 0;
 #endif

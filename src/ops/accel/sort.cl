@@ -148,21 +148,23 @@ KERNEL void sort_merge(MEM(key_t, to_keys), MEM(u32, to_places), MEM(const key_t
         u64 begin = first / (2 * run) * (2 * run), mid = begin + run < n ? begin + run : n;
         u64 stop = begin + 2 * run < n ? begin + 2 * run : n;
         u64 na = mid - begin, nb = stop - mid, d = first - begin;
-        u64 lo = d > nb ? d - nb : 0, hi = d < na ? d : na;
+        i64 lo = (i64)d - (i64)nb, hi = (i64)(d < na ? d : na);
         GLOBAL const key_t *a = keys + line * n + begin, *b = keys + line * n + mid;
         GLOBAL const u32 *pa = places + line * n + begin, *pb = places + line * n + mid;
         u64 i, j;
 
+        if (lo < 0)
+            lo = 0;
         while (lo < hi) { /* how many of the first d come from a, which wins ties */
-            u64 m = (lo + hi) / 2;
+            i64 m = (lo + hi) / 2;
 
-            if (a[m] <= b[d - 1 - m])
+            if (a[m] <= b[(i64)d - 1 - m])
                 lo = m + 1;
             else
                 hi = m;
         }
-        i = lo;
-        j = d - lo;
+        i = (u64)lo;
+        j = d - i;
         for (u64 o = line * n + first; o < line * n + end; o++) {
             if (i < na && (j >= nb || a[i] <= b[j])) {
                 to_keys[o] = a[i];

@@ -158,6 +158,21 @@ TT_TEST_TABLE(accel_index)
     }
 }
 
+/* Every kernel once, on few elements: what tools that watch each access can run. */
+TT_TEST_LIMIT(accel_index, small_ones_as_the_cpu, 300)
+{
+    const index_case *c = &cases[3];
+
+    accel_device();
+    TT_SCOPE {
+        select_case(TT_F32, c);
+        put_case(TT_F32, c);
+        gather_case(TT_F32, c);
+        tri_case(TT_F32, c);
+        mask_case(TT_F32, c);
+    }
+}
+
 /* Slices that begin where wide moves cannot: an odd element of the storage. */
 TT_TEST(accel_index, slices_may_begin_anywhere)
 {

@@ -278,6 +278,23 @@ TT_TEST_TABLE(accel_reduce)
     }
 }
 
+/* Every kernel once, on few elements: what tools that watch each access can run. */
+TT_TEST_LIMIT(accel_reduce, small_ones_as_the_cpu, 300)
+{
+    static const shape_case small = { 2, { 3, 40 } };
+    static const tti_reduce_op ops[] = { TTI_SUM, TTI_MEAN, TTI_AMAX, TTI_VAR, TTI_LOGSUMEXP };
+
+    accel_device();
+    for (int o = 0; o < 5; o++)
+        TT_CHECK(reduce_shape(ops[o], TT_F32, &small, USUAL));
+    for (int dim = 0; dim < 2; dim++) {
+        arg_case(TT_F32, &small, PLAIN, TIES, dim);
+        cumulate_case(TT_F32, &small, PLAIN, USUAL, dim);
+        sort_case(TT_F32, &small, PLAIN, TIES, dim);
+        topk_case(TT_F32, &small, PLAIN, TIES, dim);
+    }
+}
+
 /* ---- long ones --------------------------------------------------------------------------------------- */
 
 /* Results with several segments, of rows, of columns and of rows between columns. */
