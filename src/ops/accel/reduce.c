@@ -198,14 +198,17 @@ static tt_status fold_all(job *j, tti_fold fold, void *param, void *whole)
     return st;
 }
 
-/* Two passes: the first finds sums, or largest values that keep e^x finite. */
+/* Two passes: the first finds sums, or largest values that keep e^x finite. Short rows do both at once. */
 static tt_status fold_twice(job *j, tti_fold fold)
 {
     size_t bytes = (size_t)j->q.n_results * WIDE_BYTES;
     bool exp = fold == TTI_FOLD_EXP;
-    void *param = tti_accel_scratch(j->device, bytes);
+    void *param;
     tt_status st;
 
+    if (!j->columns && j->q.n_segments == 1)
+        return fold_all(j, fold, NULL, NULL);
+    param = tti_accel_scratch(j->device, bytes);
     if (param == NULL)
         return tt_last_status();
     st = fold_all(j, exp ? TTI_FOLD_MAX : TTI_FOLD_SUM, NULL, param);

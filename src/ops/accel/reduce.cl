@@ -185,7 +185,7 @@ typedef struct plan_t {
     f32 p;                               /* and as a float */
     u32 finish;                          /* FINISH_x */
     u32 raw;                             /* leave accumulators in `parts` */
-    u32 param;                           /* PARAM_x: what there is in `param` */
+    u32 param;                           /* PARAM_x: what there is in `param`; rows find it themselves when 0 */
 } plan_t;
 
 #define FINISH_MEAN 1
@@ -222,8 +222,8 @@ FN wide finished(wide v, wide param, plan_t q)
 }
 #endif
 
-/* The accumulator of result o, whose place in `out` is `at`, becomes the result. */
-FN void put_result(GLOBAL result *out, GLOBAL const wide *param, wide v, plan_t q, u64 o, i64 at)
+/* An accumulator becomes the result at its place. */
+FN void put_result(GLOBAL result *out, i64 at, wide v, real_t param, plan_t q)
 {
 #ifdef IS_PAIR
     if (q.finish == FINISH_MEAN) {
@@ -231,17 +231,17 @@ FN void put_result(GLOBAL result *out, GLOBAL const wide *param, wide v, plan_t 
         v.im /= (real_t)q.count;
     }
 #elif defined(IS_WIDE_REAL)
-    v = finished(v, q.param != 0 ? param_of(param[o], q.param, q.count) : (wide)0, q);
+    v = finished(v, param, q);
 #endif
     PUT(out, at, v);
 }
 
-#ifdef IS_PAIR
-#define PARAM(o) pair(0, 0)
-#elif defined(IS_WIDE_REAL)
-#define PARAM(o) (q.param != 0 ? (cell)param_of(param[o], q.param, q.count) : (cell)0)
+#ifdef IS_WIDE_REAL
+#define PARAM(o) (q.param != 0 ? param_of(param[o], q.param, q.count) : (real_t)0)
+#define CELL(v) ((cell)(v))
 #else
-#define PARAM(o) ((cell)0)
+#define PARAM(o) ((real_t)0)
+#define CELL(v) INIT
 #endif
 
 /* Segment s of a result: rows [row, end), of each of which elements [first, first + n). */
@@ -272,66 +272,109 @@ FN segment_t segment_of(plan_t q, u64 s)
 #if WG == 1
 #define LANES (64 / sizeof(cell) > 16 ? 16 : 128 / (i32)sizeof(cell))
 
-/* At most BLOCK elements beside each other. */
-FN cell fold_block(GLOBAL const T *x, u32 n, cell p, real_t e)
-{
-    cell lane[LANES];
-    u32 i = 0;
-
-    for (i32 j = 0; j < LANES; j++)
-        lane[j] = INIT;
-    for (; i + LANES <= n; i += LANES) {
-        for (i32 j = 0; j < LANES; j++)
-            lane[j] = JOIN(lane[j], MAP(LD(x, i + j), p, e));
+/* name_block: at most BLOCK elements beside each other. name: a row. */
+#define ROW_FOLD(name, MAP, JOIN, INIT)                                              \
+    FN cell name##_block(GLOBAL const T *x, u32 n, cell p, real_t e)                 \
+    {                                                                                \
+        cell lane[LANES];                                                            \
+        u32 i = 0;                                                                   \
+                                                                                     \
+        for (i32 j = 0; j < LANES; j++)                                              \
+            lane[j] = INIT;                                                          \
+        for (; i + LANES <= n; i += LANES) {                                         \
+            for (i32 j = 0; j < LANES; j++)                                          \
+                lane[j] = JOIN(lane[j], MAP(LD(x, i + j), p, e));                    \
+        }                                                                            \
+        for (i32 j = 0; i < n; i++, j++)                                             \
+            lane[j] = JOIN(lane[j], MAP(LD(x, i), p, e));                            \
+        for (i32 half_n = LANES / 2; half_n > 0; half_n /= 2)                        \
+            for (i32 j = 0; j < half_n; j++)                                         \
+                lane[j] = JOIN(lane[j], lane[j + half_n]);                           \
+        return lane[0];                                                              \
+    }                                                                                \
+                                                                                     \
+    FN wide name(GLOBAL const T *x, u64 n, i64 stride, cell p, real_t e)             \
+    {                                                                                \
+        wide acc = INIT;                                                             \
+                                                                                     \
+        if (stride == 1 && n >= 8) {                                                 \
+            for (u64 i = 0; i < n; i += BLOCK) {                                     \
+                cell part = name##_block(x + i, n - i < BLOCK ? (u32)(n - i) : BLOCK, p, e); \
+                                                                                     \
+                acc = JOIN(acc, part);                                               \
+            }                                                                        \
+            return acc;                                                              \
+        }                                                                            \
+        for (u64 i = 0; i < n;) {                                                    \
+            cell part = INIT;                                                        \
+                                                                                     \
+            for (u32 j = 0; j < COLUMN_BLOCK && i < n; j++, i++)                     \
+                part = JOIN(part, MAP(LD(x, (i64)i * stride), p, e));                \
+            acc = JOIN(acc, part);                                                   \
+        }                                                                            \
+        return acc;                                                                  \
     }
-    for (i32 j = 0; i < n; i++, j++)
-        lane[j] = JOIN(lane[j], MAP(LD(x, i), p, e));
-    for (i32 half_n = LANES / 2; half_n > 0; half_n /= 2)
-        for (i32 j = 0; j < half_n; j++)
-            lane[j] = JOIN(lane[j], lane[j + half_n]);
-    return lane[0];
-}
-
-FN wide fold_row(GLOBAL const T *x, u64 n, i64 stride, cell p, real_t e)
-{
-    wide acc = INIT;
-
-    for (u64 i = 0; i < n; i += BLOCK) {
-        u32 m = n - i < BLOCK ? (u32)(n - i) : BLOCK;
-
-        if (stride == 1 && m >= 8) {
-            cell part = fold_block(x + i, m, p, e);
-
-            acc = JOIN(acc, part);
-        } else {
-            for (u32 first = 0; first < m; first += COLUMN_BLOCK) {
-                u32 end = first + COLUMN_BLOCK < m ? first + COLUMN_BLOCK : m;
-                cell part = INIT;
-
-                for (u32 j = first; j < end; j++)
-                    part = JOIN(part, MAP(LD(x, (i64)(i + j) * stride), p, e));
-                acc = JOIN(acc, part);
-            }
-        }
-    }
-    return acc;
-}
 #else
-/* This item's share of a row. */
-FN wide fold_row(GLOBAL const T *x, u64 n, i64 stride, cell p, real_t e)
-{
-    wide acc = INIT;
-
-    for (u64 i = LID; i < n;) {
-        cell part = INIT;
-
-        for (u32 j = 0; j < COLUMN_BLOCK && i < n; j++, i += WG)
-            part = JOIN(part, MAP(LD(x, (i64)i * stride), p, e));
-        acc = JOIN(acc, part);
+/* name: this item's share of a row. */
+#define ROW_FOLD(name, MAP, JOIN, INIT)                                              \
+    FN wide name(GLOBAL const T *x, u64 n, i64 stride, cell p, real_t e)             \
+    {                                                                                \
+        wide acc = INIT;                                                             \
+                                                                                     \
+        for (u64 i = LID; i < n;) {                                                  \
+            cell part = INIT;                                                        \
+                                                                                     \
+            for (u32 j = 0; j < COLUMN_BLOCK && i < n; j++, i += WG)                 \
+                part = JOIN(part, MAP(LD(x, (i64)i * stride), p, e));                \
+            acc = JOIN(acc, part);                                                   \
+        }                                                                            \
+        return acc;                                                                  \
     }
-    return acc;
-}
 #endif
+
+ROW_FOLD(fold_row, MAP, JOIN, INIT)
+
+/* The accumulators of a group become one, in a fixed order. */
+#if WG > 1
+#define GATHER(acc, JOIN)                                                            \
+    tree[LID] = acc;                                                                 \
+    BARRIER;                                                                         \
+    for (u32 left = WG; left > 1;) {                                                 \
+        u32 half_n = (left + 1) / 2;                                                 \
+                                                                                     \
+        if (LID + half_n < left)                                                     \
+            tree[LID] = JOIN(tree[LID], tree[LID + half_n]);                         \
+        BARRIER;                                                                     \
+        left = half_n;                                                               \
+    }                                                                                \
+    acc = tree[0];                                                                   \
+    BARRIER;
+#else
+#define GATHER(acc, JOIN)
+#endif
+
+/* Folds that need sums or largest values first find them in the same row, while it is near. */
+#if defined(FOLD_SQ_DEV)
+#define FIRST_PARAM PARAM_SUM
+#define FIRST_JOIN(a, b) ((a) + (b))
+#define FIRST_INIT 0
+#elif defined(FOLD_EXP)
+#define FIRST_PARAM PARAM_MAX
+#define FIRST_JOIN(a, b) LARGER(a, b)
+#define FIRST_INIT (-INFINITY)
+#endif
+#ifdef FIRST_JOIN
+#define PLAIN(v, p, e) (v)
+ROW_FOLD(first_row, PLAIN, FIRST_JOIN, FIRST_INIT)
+#endif
+
+#define FOR_SEGMENT(FOLD, JOIN, acc)                                                                       \
+    for (u64 row = g.row; row < g.end; row++) {                                                            \
+        i64 from = at.x + j * q.out_stride + loop_at(q.red, row).x + (i64)g.first * q.stride;              \
+        wide part = FOLD(x + from, g.n, q.stride, p, e);                                                   \
+                                                                                                           \
+        acc = JOIN(acc, part);                                                                             \
+    }
 
 KERNEL void reduce_rows(MEM(result, out), MEM(wide, parts), MEM(const wide, param), MEM(const T, x), plan_t q)
 {
@@ -351,34 +394,26 @@ KERNEL void reduce_rows(MEM(result, out), MEM(wide, parts), MEM(const wide, para
         i64 j = (i64)(o - k * (u64)q.n_out);
         place_t at = loop_at(q.keep, k);
         segment_t g = segment_of(q, s);
-        cell p = PARAM(o);
+        real_t first = PARAM(o);
+        cell p = CELL(first);
         wide acc = INIT;
 
-        for (u64 row = g.row; row < g.end; row++) {
-            i64 from = at.x + j * q.out_stride + loop_at(q.red, row).x + (i64)g.first * q.stride;
-            wide part = fold_row(x + from, g.n, q.stride, p, e);
-
-            acc = JOIN(acc, part);
+#ifdef FIRST_JOIN
+        if (q.param == 0) {
+            first = FIRST_INIT;
+            FOR_SEGMENT(first_row, FIRST_JOIN, first)
+            GATHER(first, FIRST_JOIN)
+            first = param_of(first, FIRST_PARAM, q.count);
+            p = (cell)first;
         }
-#if WG > 1
-        tree[LID] = acc;
-        BARRIER;
-        for (u32 left = WG; left > 1;) {
-            u32 half_n = (left + 1) / 2;
-
-            if (LID + half_n < left)
-                tree[LID] = JOIN(tree[LID], tree[LID + half_n]);
-            BARRIER;
-            left = half_n;
-        }
-        acc = tree[0];
-        BARRIER;
 #endif
+        FOR_SEGMENT(fold_row, JOIN, acc)
+        GATHER(acc, JOIN)
         if (LID == 0) {
             if (q.raw != 0 || q.n_segments > 1)
                 parts[s * (u64)q.n_results + o] = acc;
             else
-                put_result(out, param, acc, q, o, at.out + j * q.out_step);
+                put_result(out, at.out + j * q.out_step, acc, first, q);
         }
     }
 }
@@ -414,7 +449,7 @@ KERNEL void reduce_columns(MEM(result, out), MEM(wide, parts), MEM(const wide, p
         segment_t g = segment_of(q, segment);
 
         for (i32 j = 0; j < w; j++) {
-            p[j] = PARAM(o + (u64)j);
+            p[j] = CELL(PARAM(o + (u64)j));
             acc[j] = INIT;
         }
         for (u64 row = g.row; row < g.end; row++) {
@@ -457,7 +492,7 @@ KERNEL void reduce_columns(MEM(result, out), MEM(wide, parts), MEM(const wide, p
             if (q.raw != 0 || q.n_segments > 1)
                 parts[segment * (u64)q.n_results + o + (u64)j] = acc[j];
             else
-                put_result(out, param, acc[j], q, o + (u64)j, at.out + (i64)(c + (u64)j) * q.out_step);
+                put_result(out, at.out + (i64)(c + (u64)j) * q.out_step, acc[j], PARAM(o + (u64)j), q);
         }
     }
 }
@@ -486,6 +521,7 @@ KERNEL void reduce_join(MEM(result, out), MEM(const wide, parts), MEM(const wide
         if (q.raw != 0)
             whole[o] = acc;
         else
-            put_result(out, param, acc, q, o, loop_at(q.keep, k).out + (i64)(o - k * (u64)q.n_out) * q.out_step);
+            put_result(out, loop_at(q.keep, k).out + (i64)(o - k * (u64)q.n_out) * q.out_step, acc, PARAM(o),
+                       q);
     }
 }
