@@ -169,7 +169,8 @@ tt_status tt_module_to_dtype(tt_module *m, tt_dtype dtype)
 
 tt_status tt_module_to_device(tt_module *m, tt_device device)
 {
-    target to = { .to_device = true, .device = device };
+    target to = { .to_device = true };
 
+    TT_TRY(tt_device_resolve(device, &to.device));
     return convert_all(m, &to);
 }

@@ -8,10 +8,28 @@
 #include "optim/optim.h"
 #include "tutti/sparse.h"
 
+/* Since the last step the parameter has gone to another device: its state follows. */
+static tt_tensor *moved_state(tt_optim_slot *slot, int i)
+{
+    tt_tensor *old = slot->state[i];
+
+    TT_SCOPE {
+        tt_tensor *t = tt_to_device(old, slot->param->device);
+
+        if (t == NULL)
+            return NULL;
+        slot->state[i] = tt_tensor_retain(t);
+    }
+    tt_tensor_free(old);
+    return slot->state[i];
+}
+
 tt_tensor *tt_optim_slot_state(tt_optim_slot *slot, int i, double value)
 {
     if (tt_likely(slot->state[i] != NULL))
-        return slot->state[i];
+        return tt_likely(tt_device_equal(slot->state[i]->device, slot->param->device))
+                   ? slot->state[i]
+                   : moved_state(slot, i);
     TT_SCOPE {
         tt_tensor *t = tti_empty_like(slot->param, (tt_dtype)slot->param->dtype);
 
