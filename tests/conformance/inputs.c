@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tutti/testing.h>
 
@@ -168,8 +169,9 @@ static void add_device(const char *suite, conform_case *c)
     snprintf(name, sizeof(name), "%s.as_on_the_cpu@cl:0", c->row->name);
     tt_test *t = tt_test_add(suite, name, conform_device, c);
 
-    if (t != NULL)
-        t->hidden = true; /* until every family has its kernels */
+    if (t != NULL) /* until these families have their kernels */
+        t->hidden = strstr(suite, "loss") != NULL || strstr(suite, "norm") != NULL ||
+                    strstr(suite, "embedding") != NULL || strstr(suite, "activation") != NULL;
 }
 
 void conform_add(const char *family, const conform_row *rows, int n)
