@@ -277,7 +277,7 @@ static void check_scaling(bool on)
     }
 }
 
-TT_TEST_HIDDEN(multigpu, test_grad_scaling_multigpu, 60)
+TT_TEST(multigpu, test_grad_scaling_multigpu)
 {
     tt_test_require_devices(2, false);
     tt_seed(tt_test_seed());
