@@ -51,7 +51,7 @@ typedef double f64;
 #define NGRP get_num_groups(0)
 #define GSZ get_global_size(0)
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#define MULHI(a, b) mul_hi((u32)(a), (u32)(b))
+#define MULHI(a, b) ((u32)(((u64)(u32)(a) * (u32)(b)) >> 32)) /* vectorises, unlike mul_hi */
 #define MULHI64(a, b) mul_hi((u64)(a), (u64)(b))
 #define F2U(x) as_uint(x)
 #define U2F(x) as_float(x)
@@ -134,6 +134,7 @@ FN philox4 philox(u64 key, u64 counter_lo, u64 counter_hi)
     u32 k0 = (u32)key, k1 = (u32)(key >> 32);
     philox4 r;
 
+#pragma unroll
     for (int round = 0; round < 10; round++) {
         u32 h0 = MULHI(0xD2511F53u, c0), l0 = 0xD2511F53u * c0;
         u32 h1 = MULHI(0xCD9E8D57u, c2), l1 = 0xCD9E8D57u * c2;

@@ -54,9 +54,10 @@ static inline T op_abs(T x, const Q *q)
 #define IS_TRUE(x) ((x) != 0)
 #endif
 
-/* One loop per operator. */
+/* One loop per operator, on blocks. */
 #define EACH(name, result)              \
     case TTI_##name:                    \
+        MATH_LOOP                       \
         for (int i = 0; i < BLOCK; i++) \
             o[i] = result;              \
         break;
@@ -65,6 +66,24 @@ static inline T op_abs(T x, const Q *q)
 #define EACH2(name, f) EACH(name, op_##f(a[i], b[i], q))
 #define EACH2_OUT(name, f) EACH(name, TRUTH(op_##f(a[i], b[i], q)))
 #define EACH3(name, f) EACH(name, op_##f(a[i], b[i], c[i], q))
+
+/* Frequent operators on CPUs also have a loop for dense operands that needs no blocks. */
+#if defined(CPU_DEVICE) && defined(IS_REAL)
+#define HAS_DENSE
+#ifdef IS_F32
+#define DENSE_TYPE DT_F32
+#else
+#define DENSE_TYPE DT_F64
+#endif
+#define DENSE(name, result) \
+    case TTI_##name:        \
+        DENSE_LOOP          \
+        FOR_EACH(i, n)      \
+            o[i] = result;  \
+        return 1;
+#define DENSE1(name, f) DENSE(name, op_##f(a[i], q))
+#define DENSE2(name, f) DENSE(name, op_##f(a[i], b[i], q))
+#endif
 
 #if ARITY == 1
 #define OPERANDS MEM(const char, a)
@@ -84,6 +103,23 @@ FN void compute(int op, C *o, const C *a, const Q *q)
     }
 }
 
+#ifdef HAS_DENSE
+#define COMPUTE_DENSE compute_dense(w.op, (GLOBAL C *)out, (GLOBAL const C *)a, q, w.n)
+FN int compute_dense(int op, GLOBAL C *o, GLOBAL const C *a, const Q *q, u64 n)
+{
+    switch (op) {
+        DENSE1(RELU, relu)
+        DENSE1(ADD_S, add_s)
+        DENSE1(MUL_S, mul_s)
+        DENSE1(EXP, exp)
+        DENSE1(TANH, tanh)
+        DENSE1(SIGMOID, sigmoid)
+        DENSE1(GELU, gelu)
+    }
+    return 0;
+}
+#endif
+
 #elif ARITY == 2
 #define OPERANDS MEM(const char, a), MEM(const char, b)
 #define OPEN_ALL       \
@@ -100,6 +136,17 @@ FN void compute(int op, C *o, const C *a, const C *b, const Q *q)
         BINARY_OUT(EACH2_OUT)
     }
 }
+
+#ifdef HAS_DENSE
+#define COMPUTE_DENSE compute_dense(w.op, (GLOBAL C *)out, (GLOBAL const C *)a, (GLOBAL const C *)b, q, w.n)
+FN int compute_dense(int op, GLOBAL C *o, GLOBAL const C *a, GLOBAL const C *b, const Q *q, u64 n)
+{
+    switch (op) {
+        BINARY(DENSE2)
+    }
+    return 0;
+}
+#endif
 
 #else
 #define OPERANDS MEM(const char, a), MEM(const char, b), MEM(const char, c)
@@ -119,6 +166,17 @@ FN void compute(int op, C *o, const C *a, const C *b, const C *c, const Q *q)
 }
 #endif
 
+#ifdef COMPUTE_DENSE
+FN int is_dense(const walk_t *w)
+{
+    int dense = w->n_dims == 1;
+
+    for (int k = 0; k <= ARITY; k++)
+        dense &= w->strides[k][0] == 1 && w->dtypes[k] == DENSE_TYPE;
+    return dense;
+}
+#endif
+
 KERNEL void pointwise(MEM(char, out), OPERANDS, walk_t w)
 {
     OPEN(char, out);
@@ -129,6 +187,10 @@ KERNEL void pointwise(MEM(char, out), OPERANDS, walk_t w)
 
     for (int k = 0; k < 4; k++)
         q[k] = PARAM(w.q[k]);
+#ifdef COMPUTE_DENSE
+    if (is_dense(&w) && COMPUTE_DENSE)
+        return;
+#endif
     FOR_EACH(block, n_blocks) {
         u64 e = block * BLOCK;
         int n = w.n - e < BLOCK ? (int)(w.n - e) : BLOCK;

@@ -12,13 +12,27 @@
 #endif
 #define WALK_DIMS 9 /* TT_MAX_DIMS, and one for the two halves of 16-byte elements */
 
-/* Loops that are not worth the compiler's time, and those that are. */
-#ifdef CPU_DEVICE
+/* Loops that are not worth the compiler's time, those over rows, and those that compute. Widths are those of the
+ * widest registers, which compilers do not use unless they are told to. */
+#if defined(CPU_DEVICE) && defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define SLOW_LOOP _Pragma("clang loop vectorize(disable) unroll(disable)")
 #define FAST_LOOP _Pragma("clang loop interleave(disable) unroll(disable)")
+#if defined(IS_F32)
+#define MATH_LOOP _Pragma("clang loop vectorize_width(16) interleave_count(1) unroll(disable)")
+#define DENSE_LOOP _Pragma("clang loop vectorize(assume_safety) vectorize_width(16) interleave_count(1) unroll(disable)")
+#elif defined(IS_F64) || defined(IS_I64)
+#define MATH_LOOP _Pragma("clang loop vectorize_width(8) unroll(disable)")
+#define DENSE_LOOP _Pragma("clang loop vectorize(assume_safety) vectorize_width(8) unroll(disable)")
+#else
+#define MATH_LOOP
+#define DENSE_LOOP
+#endif
 #else
 #define SLOW_LOOP
 #define FAST_LOOP
+#define MATH_LOOP
+#define DENSE_LOOP
 #endif
 
 /* As in ops/accel/walk.h. dims[0] is the innermost dimension; strides are in elements. */
