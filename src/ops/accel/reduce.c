@@ -41,7 +41,10 @@ typedef struct job {
 } job;
 
 extern const char tti_source_reduce[];
-static const tti_program program = { "reduce", { tti_source_loops, tti_source_reduce } };
+extern const char tti_source_vmath[];
+static const tti_program plain = { "reduce", { tti_source_loops, tti_source_reduce } };
+static const tti_program powers = { "reduce_powers",
+                                    { tti_source_loops, tti_source_vmath, tti_source_reduce } };
 
 static const char *const fold_names[TTI_N_FOLDS] = {
     [TTI_FOLD_SUM] = "SUM",     [TTI_FOLD_SUM_ABS] = "SUM_ABS", [TTI_FOLD_SUM_SQ] = "SUM_SQ",
@@ -97,7 +100,9 @@ static tti_kernel *kernel_of(const job *j, tti_fold fold, int which)
     char options[64];
 
     snprintf(options, sizeof options, "%s -DFOLD_%s", tti_accel_type(d), fold_names[fold]);
-    return tti_kernel_get(slot, j->device, &program, options, names[which]);
+    return tti_kernel_get(slot, j->device,
+                          fold == TTI_FOLD_EXP || fold == TTI_FOLD_POW ? &powers : &plain, options,
+                          names[which]);
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */

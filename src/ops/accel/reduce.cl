@@ -2,7 +2,7 @@
 /* Reductions: one fold (FOLD_x) of one element type. A fold maps each element and joins the values. `cell` is what
  * lanes compute in, `wide` what they are gathered in: sums stay accurate because a lane adds few elements before
  * its value moves on. Elements of one result are cut into segments by size alone, whose partial results are
- * joined in order: the same bits every run. Needs loops.cl. */
+ * joined in order: the same bits every run. Needs loops.cl; exponentials and powers also vmath.cl. */
 
 #ifdef HAS_FP64
 typedef f64 real_t;
@@ -117,6 +117,7 @@ typedef real_t cell;
 typedef R result;
 #define PUT(out, at, v) ((out)[at] = (R)(v))
 #define ABS(v) hypot((cell)(v).re, (cell)(v).im)
+#define POW(v, e) pow(v, e)
 #define SQUARE(v) ((cell)(v).re * (v).re + (cell)(v).im * (v).im)
 #define COUNT(v) ((((v).re != 0) | ((v).im != 0)) ? (cell)1 : (cell)0)
 #else
@@ -124,6 +125,13 @@ typedef A cell;
 typedef T result;
 #define PUT(out, at, v) ST(out, at, (A)(v))
 #define ABS(v) fabs(v)
+#ifdef IS_F64
+#define POW(v, e) tti_vpowd(v, e)
+#define EXP(v) tti_vexpd(v)
+#else
+#define POW(v, e) tti_vpowf(v, e)
+#define EXP(v) tti_vexpf(v)
+#endif
 #define SQUARE(v) ((v) * (v))
 #define COUNT(v) ((v) != 0 ? (cell)1 : (cell)0)
 #endif
@@ -139,11 +147,11 @@ typedef real_t wide;
 #elif defined(FOLD_COUNT)
 #define MAP(v, p, e) COUNT(v)
 #elif defined(FOLD_POW)
-#define MAP(v, p, e) pow(ABS(v), (cell)(e))
+#define MAP(v, p, e) POW(ABS(v), (cell)(e))
 #elif defined(FOLD_SQ_DEV)
 #define MAP(v, p, e) (((v) - (p)) * ((v) - (p)))
 #elif defined(FOLD_EXP)
-#define MAP(v, p, e) exp((v) - (p))
+#define MAP(v, p, e) EXP((v) - (p))
 #else
 #undef JOIN
 #undef INIT
@@ -270,7 +278,11 @@ FN segment_t segment_of(plan_t q, u64 s)
 /* ---- rows: a group folds the elements of one result ----------------------------------------- */
 
 #if WG == 1
+#if defined(FOLD_EXP) || defined(FOLD_POW)
+#define LANES 64 /* compilers leave such a loop as it is, and turn it into vector code */
+#else
 #define LANES (64 / sizeof(cell) > 16 ? 16 : 128 / (i32)sizeof(cell))
+#endif
 
 /* name_block: at most BLOCK elements beside each other. name: a row. */
 #define ROW_FOLD(name, MAP, JOIN, INIT)                                              \
