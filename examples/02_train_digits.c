@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small convolutional network learns handwritten digits: real data, 1,797 images of 8x8 pixels.
  *
- * usage: 02_train_digits [PLOT.svg]        run it where examples/data/digits.csv.gz is */
+ * usage: 02_train_digits [PLOT.svg [DEVICE]]     run it where examples/data/digits.csv.gz is
+ *
+ * DEVICE is cpu, or cl:0 for the first OpenCL device; a PLOT.svg of "-" is none. */
 #include <stdio.h>
+#include <string.h>
 
 #include "plot.h"
 #include "tutti/layers.h"
@@ -11,6 +14,7 @@
 enum { DIGITS = 1797, EPOCHS = 8, BATCH = 32, TRAIN = 1440, STEPS = EPOCHS * TRAIN / BATCH };
 
 typedef struct run {
+    tt_device device;
     tt_tensor *images, *labels; /* all of them: [1797, 1, 8, 8] and [1797] */
     tt_module *net;
     tt_optim *opt;
@@ -42,9 +46,10 @@ static tt_status build(run *r)
                             tt_sequential_of(block2, 2), tt_relu_new(),
                             tt_max_pool2d_new(2, NULL),  tt_flatten_new(),
                             tt_dropout_new(0.25),        tt_linear_new(64 * 16, 10, NULL) };
-    tt_loader_options batches = { .batch_size = BATCH, .shuffle = true };
+    tt_loader_options batches = { .batch_size = BATCH, .shuffle = true, .device = r->device };
 
     r->net = tt_sequential_of(layers, (int)(sizeof layers / sizeof layers[0]));
+    TT_TRY(tt_module_to_device(r->net, r->device));
     r->opt = tt_adam_for(r->net, &(tt_adam_options){ .lr = 2e-3 });
     TT_SCOPE {
         tt_tensor *x = tt_narrow(r->images, 0, 0, TRAIN), *y = tt_narrow(r->labels, 0, 0, TRAIN);
@@ -83,9 +88,9 @@ static double accuracy(run *r)
         TT_NO_GRAD
         {
             int64_t n = tt_tensor_size(r->images, 0) - TRAIN;
-            tt_tensor *scores = tt_module_forward(r->net, tt_narrow(r->images, 0, TRAIN, n));
-            tt_tensor *hits =
-                tt_eq(tt_argmax_dim(scores, 1, false), tt_narrow(r->labels, 0, TRAIN, n));
+            tt_tensor *x = tt_to_device(tt_narrow(r->images, 0, TRAIN, n), r->device);
+            tt_tensor *y = tt_to_device(tt_narrow(r->labels, 0, TRAIN, n), r->device);
+            tt_tensor *hits = tt_eq(tt_argmax_dim(tt_module_forward(r->net, x), 1, false), y);
 
             right = tt_item(tt_mean(tt_to_dtype(hits, TT_F32)));
         }
@@ -100,7 +105,8 @@ int main(int argc, char **argv)
     double share;
 
     tt_seed(1);
-    if ((st = load(&r)) == TT_OK && (st = build(&r)) == TT_OK)
+    st = tt_device_parse(argc > 2 ? argv[2] : "cpu", &r.device);
+    if (st == TT_OK && (st = load(&r)) == TT_OK && (st = build(&r)) == TT_OK)
         st = train(&r, bar);
     tt_progress_free(bar);
     share = st == TT_OK ? accuracy(&r) : 0.0;
@@ -108,7 +114,8 @@ int main(int argc, char **argv)
         printf("%d steps, accuracy on held-out digits %.1f %%\n", STEPS, 100.0 * share);
     else
         fprintf(stderr, "failed: %s\n", tt_last_error());
-    if (argc > 1 && plot_svg(argv[1], "Digits: training loss", r.losses, STEPS) == 0)
+    if (argc > 1 && strcmp(argv[1], "-") != 0 &&
+        plot_svg(argv[1], "Digits: training loss", r.losses, STEPS) == 0)
         printf("the loss curve is in %s\n", argv[1]);
     tt_loader_free(r.loader);
     tt_optim_free(r.opt);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small GPT learns to write, character by character, like the text it is given.
  *
- * usage: 03_gpt_characters [TEXT_FILE [STEPS]]       LICENSE and 150 steps if left out */
+ * usage: 03_gpt_characters [TEXT_FILE [STEPS [DEVICE]]]     LICENSE, 150 steps and cpu if left out */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +9,8 @@
 #include "tutti/optim.h"
 #include "tutti/progress.h"
 #include "tutti/tutti.h"
+
+static tt_device device; /* the CPU, or cl:0 for the first OpenCL device */
 
 enum { CONTEXT = 64, BATCH = 16, VOCAB = 128 };
 
@@ -43,8 +45,8 @@ static void draw_batch(tt_tensor *text, tt_tensor **x_p, tt_tensor **y_p)
         x[i] = tt_narrow(text, 0, start, CONTEXT);
         y[i] = tt_narrow(text, 0, start + 1, CONTEXT);
     }
-    *x_p = tt_stack(x, BATCH, 0);
-    *y_p = tt_reshape(tt_stack(y, BATCH, 0), TT_SHAPE(-1));
+    *x_p = tt_to_device(tt_stack(x, BATCH, 0), device);
+    *y_p = tt_to_device(tt_reshape(tt_stack(y, BATCH, 0), TT_SHAPE(-1)), device);
 }
 
 static tt_status train(tt_module *gpt, tt_optim *opt, tt_tensor *text, int steps, double *loss_p)
@@ -82,7 +84,8 @@ static void write_some(tt_module *gpt, int n)
             TT_NO_GRAD
             {
                 tt_tensor *x = tt_from_data(seen, TT_SHAPE(1, CONTEXT), TT_I64);
-                tt_tensor *scores = tt_select(tt_select(tt_module_forward(gpt, x), 1, -1), 0, 0);
+                tt_tensor *y = tt_module_forward(gpt, tt_to_device(x, device));
+                tt_tensor *scores = tt_select(tt_select(y, 1, -1), 0, 0);
                 tt_tensor *likely = tt_softmax(tt_mul_scalar(scores, 1.4), 0);
 
                 for (int j = 1; j < CONTEXT; j++)
@@ -102,9 +105,12 @@ int main(int argc, char **argv)
     tt_module *gpt = tt_gpt2(&(tt_gpt2_options){
         .layers = 2, .heads = 4, .width = 128, .context = CONTEXT, .vocab = VOCAB });
     tt_optim *opt = tt_adamw_for(gpt, &(tt_adam_options){ .lr = 3e-3 });
-    tt_status st;
+    tt_status st = tt_device_parse(argc > 3 ? argv[3] : "cpu", &device);
 
-    st = text != NULL && opt != NULL ? train(gpt, opt, text, steps, &loss) : tt_last_status();
+    if (st == TT_OK)
+        st = tt_module_to_device(gpt, device);
+    if (st == TT_OK)
+        st = text != NULL && opt != NULL ? train(gpt, opt, text, steps, &loss) : tt_last_status();
     if (st == TT_OK) {
         printf("after %d steps the loss is %.3f; the network writes:\n", steps, loss);
         write_some(gpt, 300);
