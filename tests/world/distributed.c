@@ -173,6 +173,7 @@ void dist_add_rows_twice(const dist_row *rows, int n)
 {
     add_rows("distributed", TT_TEST_KIND_RANKS, run_row, rows, n);
     add_rows("distributed_threads", TT_TEST_KIND_THREADS, run_row_on_threads, rows, n);
+    add_rows("distributed_devices", TT_TEST_KIND_RANKS, run_row_on_device, rows, n);
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
