@@ -28,10 +28,10 @@ tt_module *ddp_net_new(void)
     TT_REQUIRE_OK(tt_module_give_child(m, "fc3", tt_linear_new(50, 4, &no_bias)));
     TT_REQUIRE_OK(tt_set_requires_grad(tt_module_param(m, "fc2.bias"), false));
     TT_SCOPE {
-        TT_REQUIRE_OK(
-            tt_module_add_param(m, "no_grad_param", tt_full(TT_SHAPE(2, 2), 7, TT_I64, TT_CPU)));
+        TT_REQUIRE_OK(tt_module_add_param(m, "no_grad_param",
+                                          tt_full(TT_SHAPE(2, 2), 7, TT_I64, dist_device())));
     }
-    return m;
+    return ddp_module(m);
 }
 
 typedef struct branch_data {
@@ -47,7 +47,7 @@ static const tt_module_class branch_class = { .name = "Branch",
 static tt_tensor *branch_forward(tt_module *m, tt_tensor *x)
 {
     const branch_data *data = tt_module_data(m, &branch_class);
-    bool ones = tt_equal(x, tt_ones(tt_tensor_shape(x), TT_F32, TT_CPU));
+    bool ones = tt_equal(x, tt_ones(tt_tensor_shape(x), TT_F32, dist_device()));
 
     x = tt_relu(tt_module_run(m, "lin1", x));
     if (ones && (data->when == DDP_BRANCH_ONES ||
@@ -63,7 +63,7 @@ tt_module *ddp_branch_new(ddp_branch when)
     ((branch_data *)tt_module_data(m, &branch_class))->when = when;
     TT_REQUIRE_OK(tt_module_give_child(m, "lin1", tt_linear_new(10, 10, &no_bias)));
     TT_REQUIRE_OK(tt_module_give_child(m, "lin2", tt_linear_new(10, 10, &no_bias)));
-    return m;
+    return ddp_module(m);
 }
 
 /* ---- failures ------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ tt_tensor *ddp_fuse(tt_tensor *x, bool *blown)
 tt_tensor *ddp_random(tt_shape shape, uint64_t seed)
 {
     tt_generator *gen = tt_generator_new(seed);
-    tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, TT_CPU), 0, 1, gen);
+    tt_tensor *t = tt_normal_(tt_empty(shape, TT_F32, dist_device()), 0, 1, gen);
 
     tt_generator_free(gen);
     TT_REQUIRE_NOT_NULL(t);
@@ -114,6 +114,7 @@ tt_module *ddp_module(tt_module *m)
     if (m == NULL)
         TT_FAIL_TEST("%s", tt_last_error());
     TT_REQUIRE_NOT_NULL(m);
+    TT_REQUIRE_OK(tt_module_to_device(m, dist_device()));
     return m;
 }
 

@@ -50,7 +50,7 @@ static void train(const dist_group *g, tt_module *m, bool views)
     check_gradients(d, false);
     for (int i = 0; i < N_STEPS; i++)
         TT_SCOPE {
-            tt_tensor *order = tt_randperm(2 * g->n, TT_CPU, gen);
+            tt_tensor *order = tt_randperm(2 * g->n, dist_device(), gen);
 
             amp_step(d, scaler, opt, tt_index_select(x, 0, order), tt_index_select(y, 0, order));
         }

@@ -39,7 +39,7 @@ static void train(const dist_group *g, const void *arg)
     local = ddp_module(tt_module_copy(shared));
     for (int i = 0; i < 5; i++)
         TT_SCOPE {
-            tt_tensor *order = tt_randperm(2 * g->n, TT_CPU, gen);
+            tt_tensor *order = tt_randperm(2 * g->n, dist_device(), gen);
             tt_tensor *in = tt_index_select(x, 0, order);
 
             train_step(local, NULL, in, y);
@@ -193,7 +193,7 @@ static tt_module *two_layers(void)
 
     TT_REQUIRE_OK(tt_module_give_child(m, "a", tt_linear_new(10, 10, &no_bias)));
     TT_REQUIRE_OK(tt_module_give_child(m, "b", tt_linear_new(10, 10, &no_bias)));
-    return m;
+    return ddp_module(m);
 }
 
 static void data_parallel_params(const dist_group *g, const void *arg)
@@ -274,11 +274,12 @@ static void create_graph(const dist_group *g, const void *arg)
     tt_ddp *d;
 
     (void)arg;
-    TT_REQUIRE_OK(tt_module_add_param(m, "p", tt_full(TT_SHAPE(1), 1, TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(tt_module_add_param(m, "p", tt_full(TT_SHAPE(1), 1, TT_F32, dist_device())));
     d = ddp_new(m, g->pg, NULL);
     for (int i = 0; i < 6; i++)
         TT_SCOPE {
-            tt_tensor *loss = tt_sum(tt_ddp_forward(d, tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+            tt_tensor *loss =
+                tt_sum(tt_ddp_forward(d, tt_ones(TT_SHAPE(1), TT_F32, dist_device())));
 
             TT_REQUIRE_OK(tt_backward_with(loss, &(tt_backward_options){ .create_graph = true }));
             TT_CHECK(tt_requires_grad(tt_module_param_at(m, 0)));

@@ -28,7 +28,7 @@ static tt_module *counting_new(double start)
     TT_REQUIRE_OK(tt_module_give_child(m, "a", tt_linear_new(10, 10, &no_bias)));
     TT_REQUIRE_OK(tt_module_give_child(m, "b", tt_linear_new(10, 1, &no_bias)));
     TT_REQUIRE_OK(
-        tt_module_add_buffer(m, "buffer", tt_full(TT_SHAPE(1, 2), start, TT_F32, TT_CPU)));
+        tt_module_add_buffer(m, "buffer", tt_full(TT_SHAPE(1, 2), start, TT_F32, dist_device())));
     return m;
 }
 

@@ -101,9 +101,9 @@ static void cap_list(const dist_group *g, const void *arg)
 
 static tt_tensor *sparse(int64_t n, tt_dtype dtype)
 {
-    tt_tensor *index = tt_zeros(TT_SHAPE(1, 1), TT_I64, TT_CPU);
+    tt_tensor *index = tt_zeros(TT_SHAPE(1, 1), TT_I64, dist_device());
 
-    return tt_sparse_coo(index, tt_ones(TT_SHAPE(1), dtype, TT_CPU), TT_SHAPE(n));
+    return tt_sparse_coo(index, tt_ones(TT_SHAPE(1), dtype, dist_device()), TT_SHAPE(n));
 }
 
 static void sparse_assignment(const dist_group *g, const void *arg)
@@ -127,7 +127,7 @@ static void sparse_assignment(const dist_group *g, const void *arg)
 /* How many ranks got an error. */
 static int n_failed(const dist_group *g, bool failed)
 {
-    tt_tensor *flag = tt_full(TT_SHAPE(1), failed, TT_I32, TT_CPU);
+    tt_tensor *flag = tt_full(TT_SHAPE(1), failed, TT_I32, dist_device());
 
     TT_REQUIRE_OK(tt_pg_all_reduce(g->pg, flag, NULL, NULL));
     return (int)tt_item_int(flag);
@@ -280,7 +280,7 @@ static void broadcast_buffer(const dist_group *g, const void *arg)
 
     (void)arg;
     TT_REQUIRE_OK(
-        tt_module_add_buffer(m, "buffer", tt_full(TT_SHAPE(1, 2), g->me, TT_F32, TT_CPU)));
+        tt_module_add_buffer(m, "buffer", tt_full(TT_SHAPE(1, 2), g->me, TT_F32, dist_device())));
     d = ddp_new(m, g->pg, NULL);
     for (int i = 0; i < 2; i++)
         TT_SCOPE {

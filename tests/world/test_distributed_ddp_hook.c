@@ -30,7 +30,7 @@ static double first_grad(tt_ddp *d, int me)
     double got;
 
     tt_module_zero_grad(tt_ddp_module(d));
-    ddp_step(d, tt_full(TT_SHAPE(1, 1), me, TT_F32, TT_CPU));
+    ddp_step(d, tt_full(TT_SHAPE(1, 1), me, TT_F32, dist_device()));
     got = tt_at(tt_grad_of(w), (int64_t[]){ 0, 0 });
     return got;
 }
@@ -138,7 +138,7 @@ static void logging(const dist_group *g, const void *arg)
     }
     d = ddp_new(m, g->pg, NULL);
     for (int i = 0; i < 2; i++)
-        ddp_step(d, tt_ones(TT_SHAPE(1, 1), TT_F32, TT_CPU));
+        ddp_step(d, tt_ones(TT_SHAPE(1, 1), TT_F32, dist_device()));
     TT_CHECK(!record_has(d, NULL));
     tt_ddp_free(d);
     tt_module_free(m);

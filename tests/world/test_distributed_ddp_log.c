@@ -114,9 +114,9 @@ static void check_set_up(const dist_group *g, const tt_value *log)
         TT_CHECK_STR(words(log, "device_ids"), "");
         TT_CHECK_EQ(number(log, "output_device"), -1);
     } else {
-        snprintf(rank, sizeof rank, "%d", g->me);
+        snprintf(rank, sizeof rank, "%d", dist_device().index);
         TT_CHECK_STR(words(log, "device_ids"), rank);
-        TT_CHECK_EQ(number(log, "output_device"), g->me);
+        TT_CHECK_EQ(number(log, "output_device"), dist_device().index);
     }
     TT_CHECK_EQ(number(log, "broadcast_buffers"), 1);
     TT_CHECK_EQ(number(log, "bucket_cap_bytes"), 25 * 1024 * 1024);

@@ -189,7 +189,7 @@ TT_TEST_TABLE(distributed)
 static void one_misses(const dist_group *g, const void *arg)
 {
     tt_module *m = ddp_branch_new(DDP_BRANCH_ONES_RANK_1);
-    tt_tensor *x = tt_ones(TT_SHAPE(2, 10), TT_F32, TT_CPU);
+    tt_tensor *x = tt_ones(TT_SHAPE(2, 10), TT_F32, dist_device());
     tt_ddp *d = ddp_new(m, g->pg, NULL);
 
     (void)arg;
@@ -220,7 +220,7 @@ static void many_miss(const dist_group *g, const void *arg)
     }
     tt_set_debug_level(TT_DEBUG_INFO);
     d = ddp_new(m, g->pg, NULL);
-    ddp_step(d, tt_ones(TT_SHAPE(1, 2), TT_F32, TT_CPU));
+    ddp_step(d, tt_ones(TT_SHAPE(1, 2), TT_F32, dist_device()));
     TT_CHECK_ERR_SAYS(tt_ddp_check_finished(d), TT_ERR_INVALID,
                       " 23 24 and 76 more, which are \"a_layer_with_a_long_name_0.weight\", ");
     TT_CHECK_CONTAINS(tt_last_error(), "_5.weight\"");

@@ -26,7 +26,8 @@ static tt_module *looking_new(void)
     TT_REQUIRE_OK(tt_module_give_child(m, "m", tt_linear_new(1, 5, NULL)));
     TT_REQUIRE_OK(tt_module_add_param(m, "p", ddp_random(TT_SHAPE(10, 5), 3)));
     TT_REQUIRE_OK(tt_set_requires_grad(tt_module_param(m, "p"), false));
-    TT_REQUIRE_OK(tt_module_add_buffer(m, "buffer", tt_ones(TT_SHAPE(1, 2), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(
+        tt_module_add_buffer(m, "buffer", tt_ones(TT_SHAPE(1, 2), TT_F32, dist_device())));
     return m;
 }
 
@@ -128,7 +129,7 @@ static void ignored_params(const dist_group *g, const void *arg)
     (void)arg;
     TT_REQUIRE_OK(tt_module_give_child(m, "a", tt_linear_new(10, 10, &no_bias)));
     TT_REQUIRE_OK(tt_module_give_child(m, "b", tt_linear_new(10, 1, &no_bias)));
-    TT_REQUIRE_OK(tt_module_add_buffer(m, "buffer", tt_ones(TT_SHAPE(5), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(tt_module_add_buffer(m, "buffer", tt_ones(TT_SHAPE(5), TT_F32, dist_device())));
     d = ddp_new(m, g->pg,
                 &(tt_ddp_options){ .precision = half, .ignored = ignored, .n_ignored = 2 });
     for (int i = 0; i < 2; i++) {

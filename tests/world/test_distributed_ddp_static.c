@@ -10,7 +10,7 @@ static const tt_linear_options no_bias = { .no_bias = true };
 
 static tt_tensor *ones(void)
 {
-    return tt_ones(TT_SHAPE(20, 10), TT_F32, TT_CPU);
+    return tt_ones(TT_SHAPE(20, 10), TT_F32, dist_device());
 }
 
 static void check_logged(tt_ddp *d, const char *words)
@@ -115,7 +115,7 @@ static void different_graphs(const dist_group *g, const void *arg)
 static void multi_forward(const dist_group *g, const void *arg)
 {
     tt_module *m = ddp_module(TT_SEQUENTIAL(tt_linear_new(10, 10, NULL), tt_relu_new())), *local;
-    tt_tensor *x = tt_ones(TT_SHAPE(2, 10), TT_F32, TT_CPU);
+    tt_tensor *x = tt_ones(TT_SHAPE(2, 10), TT_F32, dist_device());
     tt_ddp *d = ddp_new(m, g->pg, &fixed);
 
     (void)arg;
@@ -172,7 +172,7 @@ static tt_value *fresh_call(tt_module *m, const tt_value *in)
     TT_REQUIRE_OK(tt_value_list_give(out, tt_value_tensor_new(tt_module_run(m, "fc", x))));
     for (size_t i = 1; i < 4; i++) {
         tt_tensor *t = tt_value_count(in) > i ? tt_value_as_tensor(tt_value_at(in, i))
-                                              : tt_zeros(TT_SHAPE(2), TT_F32, TT_CPU);
+                                              : tt_zeros(TT_SHAPE(2), TT_F32, dist_device());
 
         if (i < 3)
             TT_REQUIRE_OK(tt_value_list_give(out, tt_value_tensor_new(t)));
@@ -189,8 +189,8 @@ static tt_value *fresh_step(tt_ddp *d, const tt_value *before)
 {
     tt_value *in = tt_value_list_new(), *out;
 
-    TT_REQUIRE_OK(
-        tt_value_list_give(in, tt_value_tensor_new(tt_ones(TT_SHAPE(1, 10), TT_F32, TT_CPU))));
+    TT_REQUIRE_OK(tt_value_list_give(
+        in, tt_value_tensor_new(tt_ones(TT_SHAPE(1, 10), TT_F32, dist_device()))));
     for (size_t i = 1; before != NULL && i < 3; i++)
         TT_REQUIRE_OK(tt_value_list_add(in, tt_value_at(before, i)));
     if (before != NULL)
@@ -307,7 +307,8 @@ static tt_module *chain_new(const dist_group *g)
 
     TT_REQUIRE_OK(tt_module_give_child(m, "fc1", tt_linear_new(1, 1, NULL)));
     TT_REQUIRE_OK(tt_module_give_child(m, "fc2", tt_linear_new(1, g->me + 1, NULL)));
-    TT_REQUIRE_OK(tt_module_add_buffer(m, "ragged", tt_zeros(TT_SHAPE(g->me + 1), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(
+        tt_module_add_buffer(m, "ragged", tt_zeros(TT_SHAPE(g->me + 1), TT_F32, dist_device())));
     return m;
 }
 
@@ -331,7 +332,7 @@ static void ignore_params(const dist_group *g, const void *arg)
         local = ddp_module(tt_module_copy(m));
         for (int i = 0; i < 6; i++)
             TT_SCOPE {
-                tt_tensor *x = tt_full(TT_SHAPE(1, 1), g->me + 1, TT_F32, TT_CPU);
+                tt_tensor *x = tt_full(TT_SHAPE(1, 1), g->me + 1, TT_F32, dist_device());
 
                 ddp_step(d, x);
                 TT_REQUIRE_OK(tt_backward(tt_sum(tt_module_forward(local, x))));
@@ -365,7 +366,7 @@ static void verify(const dist_group *g, const void *arg)
     other = ddp_module(tt_linear_new(g->me == 0 ? 100 : 10, 1, NULL));
     TT_REQUIRE_OK(tt_module_set_child(m, "lin", other));
     TT_CHECK_ERR_SAYS(tt_ddp_verify(d), TT_ERR_INVALID, "lin.weight");
-    failed = tt_full(TT_SHAPE(1), tt_last_status() != TT_OK, TT_I32, TT_CPU);
+    failed = tt_full(TT_SHAPE(1), tt_last_status() != TT_OK, TT_I32, dist_device());
     TT_REQUIRE_OK(tt_pg_all_reduce(g->pg, failed, NULL, NULL));
     TT_CHECK_EQ(tt_item_int(failed), g->n);
     if (arg != NULL)
@@ -401,7 +402,7 @@ static void meshes(const dist_group *g, const void *arg)
 
     (void)arg;
     TT_CHECK_PTR(tt_ddp_group(d), tt_mesh_group(line, 0));
-    ddp_step(d, tt_ones(TT_SHAPE(1, 2), TT_F32, TT_CPU));
+    ddp_step(d, tt_ones(TT_SHAPE(1, 2), TT_F32, dist_device()));
     tt_ddp_free(d);
     TT_CHECK_NULL(tt_ddp_new(m, g->pg, &(tt_ddp_options){ .mesh = line }));
     TT_CHECK_CONTAINS(tt_last_error(), "got both");

@@ -11,7 +11,7 @@ static const tt_ddp_options search_copies = { .find_unused = true, .copy_gradien
 
 static tt_tensor *ones(int64_t rows)
 {
-    return tt_ones(TT_SHAPE(rows, 10), TT_F32, TT_CPU);
+    return tt_ones(TT_SHAPE(rows, 10), TT_F32, dist_device());
 }
 
 static tt_tensor *random_input(const dist_group *g, int i)
@@ -219,7 +219,7 @@ static const tt_function cut = { .name = "cut", .forward = same_forward, .backwa
 static void undefined_step(tt_module *m, tt_ddp *d)
 {
     TT_SCOPE {
-        tt_tensor *x = tt_ones(TT_SHAPE(1, 2), TT_F32, TT_CPU);
+        tt_tensor *x = tt_ones(TT_SHAPE(1, 2), TT_F32, dist_device());
         tt_tensor *y = d != NULL ? tt_ddp_forward(d, x) : tt_module_forward(m, x), *out;
 
         TT_REQUIRE_OK(tt_function_apply(&cut, NULL, &y, 1, &out, 1));
@@ -269,9 +269,9 @@ static void grads_same_with_no_sync(const dist_group *g, const void *arg)
     d = ddp_new(m, g->pg, &search);
     TT_DDP_NO_SYNC(d)
     {
-        ddp_step(d, tt_full(TT_SHAPE(1, 1), 1, TT_F32, TT_CPU));
+        ddp_step(d, tt_full(TT_SHAPE(1, 1), 1, TT_F32, dist_device()));
     }
-    ddp_step(d, tt_full(TT_SHAPE(1, 1), 2, TT_F32, TT_CPU));
+    ddp_step(d, tt_full(TT_SHAPE(1, 1), 2, TT_F32, dist_device()));
     for (int i = 0; i < tt_ddp_n_params(d); i++) {
         ddp_check_same(g->pg, tt_grad_of(tt_ddp_param(d, i)));
         TT_CHECK_EQ(tt_ddp_n_users(d, i), i < 4 ? 1 : g->n - 1);

@@ -298,15 +298,15 @@ static void stateless(const dist_group *g, const void *arg)
 {
     static const char *const names[] = { "module.l1.weight", "module.l1.bias", "module.buffer" };
     tt_module *m = ddp_module(tt_module_new(&shifted_class));
-    tt_tensor *ts[] = { tt_require_grad(tt_ones(TT_SHAPE(1, 1), TT_F32, TT_CPU)),
-                        tt_require_grad(tt_zeros(TT_SHAPE(1), TT_F32, TT_CPU)),
-                        tt_zeros(TT_SHAPE(1), TT_F32, TT_CPU) };
+    tt_tensor *ts[] = { tt_require_grad(tt_ones(TT_SHAPE(1, 1), TT_F32, dist_device())),
+                        tt_require_grad(tt_zeros(TT_SHAPE(1), TT_F32, dist_device())),
+                        tt_zeros(TT_SHAPE(1), TT_F32, dist_device()) };
     tt_tensor *x = ddp_random(TT_SHAPE(1, 1), tt_test_seed()), *y, *weight, *buffer;
     tt_ddp *d;
 
     (void)arg;
     TT_REQUIRE_OK(tt_module_give_child(m, "l1", tt_linear_new(1, 1, NULL)));
-    TT_REQUIRE_OK(tt_module_add_buffer(m, "buffer", tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(tt_module_add_buffer(m, "buffer", tt_ones(TT_SHAPE(1), TT_F32, dist_device())));
     d = ddp_new(m, g->pg, NULL);
     weight = tt_clone(tt_detach(tt_module_param(m, "l1.weight")));
     buffer = tt_clone(tt_module_buffer(m, "buffer"));
@@ -392,7 +392,7 @@ static void thousand(const dist_group *g, const void *arg)
 {
     tt_module *m = ddp_module(tt_linear_new(1, 1, &no_bias));
     tt_ddp *d = ddp_new(m, g->pg, NULL);
-    tt_tensor *x = tt_full(TT_SHAPE(1, 1), g->me, TT_F32, TT_CPU);
+    tt_tensor *x = tt_full(TT_SHAPE(1, 1), g->me, TT_F32, dist_device());
     double mean = (g->n - 1) / 2.0;
 
     (void)arg;

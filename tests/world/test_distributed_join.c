@@ -46,7 +46,7 @@ static tt_ddp *linear_ddp(const dist_group *g, int64_t in, int64_t out)
 static void divide(const dist_group *g, bool by_active)
 {
     tt_ddp *d = linear_ddp(g, 5, 5);
-    tt_tensor *x = tt_full(TT_SHAPE(1, 5), 50, TT_F32, TT_CPU);
+    tt_tensor *x = tt_full(TT_SHAPE(1, 5), 50, TT_F32, dist_device());
     tt_tensor *w = tt_ddp_param(d, 0);
     tt_join *j = open_join(d, &(tt_join_options){ .divide_by_active = by_active });
 
@@ -124,7 +124,7 @@ static void disabled(const dist_group *g, const void *arg)
     for (int i = 0; i < 5; i++) {
         uint64_t before = tt_pg_seq(g->pg);
 
-        ddp_step(d, tt_full(TT_SHAPE(1, 1), g->me, TT_F32, TT_CPU));
+        ddp_step(d, tt_full(TT_SHAPE(1, 1), g->me, TT_F32, dist_device()));
         DIST_CHECK_FULL(tt_grad_of(tt_ddp_param(d, 0)), TT_SHAPE(1, 1), (g->n - 1) / 2.0, 0);
         if (i > 1)
             TT_CHECK_EQ(tt_pg_seq(g->pg) - before, 1); /* nothing but the bucket */
@@ -155,15 +155,15 @@ static void exception(const dist_group *g, const void *arg)
     tt_ddp *d;
 
     (void)arg;
-    TT_REQUIRE_OK(tt_module_add_param(m, "p", tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+    TT_REQUIRE_OK(tt_module_add_param(m, "p", tt_ones(TT_SHAPE(1), TT_F32, dist_device())));
     d = ddp_new(m, g->pg, NULL);
     j = open_join(d, NULL);
-    TT_CHECK_NULL(tt_ddp_forward(d, tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+    TT_CHECK_NULL(tt_ddp_forward(d, tt_ones(TT_SHAPE(1), TT_F32, dist_device())));
     TT_CHECK_EQ(tt_last_status(), TT_ERR_FORMAT);
     TT_CHECK_STR(tt_last_error(), "the user's own failure");
     tt_join_free(j);
     /* The scope is over: a forward is alone again, and a new scope can be opened. */
-    TT_CHECK_NULL(tt_ddp_forward(d, tt_ones(TT_SHAPE(1), TT_F32, TT_CPU)));
+    TT_CHECK_NULL(tt_ddp_forward(d, tt_ones(TT_SHAPE(1), TT_F32, dist_device())));
     j = open_join(d, NULL);
     TT_REQUIRE_OK(tt_join_finish(j));
     tt_join_free(j);
@@ -225,7 +225,7 @@ static tt_module *sync_norm_net(const dist_group *g)
 /* x, then the sum over all ranks of something that needs no gradient. */
 static tt_tensor *talking_forward(tt_module *m, tt_tensor *x)
 {
-    tt_tensor *t = tt_ones(TT_SHAPE(1), TT_F32, TT_CPU);
+    tt_tensor *t = tt_ones(TT_SHAPE(1), TT_F32, dist_device());
 
     if (tt_pg_all_reduce(dist_world(), t, NULL, NULL) != TT_OK)
         return NULL;

@@ -28,7 +28,7 @@ static tt_module *net_new(const tt_norm_options *opt)
     TT_REQUIRE_OK(tt_module_give_child(m, "fc1", tt_linear_new(2, 40, &no_bias)));
     TT_REQUIRE_OK(tt_module_give_child(m, "bn", tt_batch_norm1d_new(4, opt)));
     TT_REQUIRE_OK(tt_module_give_child(m, "fc2", tt_linear_new(40, 4, &no_bias)));
-    return m;
+    return ddp_module(m);
 }
 
 static tt_module *net_affine(void)
@@ -131,7 +131,7 @@ static void train(const dist_group *g, const void *arg)
     reload(g, p, &shared, &d);
     for (int i = 0; i < 5; i++)
         TT_SCOPE {
-            tt_tensor *in = tt_index_select(x, 0, tt_randperm(s.all, TT_CPU, gen));
+            tt_tensor *in = tt_index_select(x, 0, tt_randperm(s.all, dist_device(), gen));
 
             backward(tt_module_forward(local, in), y, 1);
             backward(tt_ddp_forward(d, tt_narrow(in, 0, s.at, s.n)), tt_narrow(y, 0, s.at, s.n),
@@ -254,7 +254,7 @@ static void running_value(const dist_group *g, const void *arg)
     int64_t length = (int64_t)pow(10, g->me + 1);
     tt_module *m;
     tt_ddp *d = layer_ddp(g, &m);
-    tt_tensor *x = tt_empty(TT_SHAPE(2, 2, length), TT_F32, TT_CPU);
+    tt_tensor *x = tt_empty(TT_SHAPE(2, 2, length), TT_F32, dist_device());
 
     (void)arg;
     for (int c = 0; c < 2; c++)
