@@ -88,7 +88,8 @@ static void run_input(const dist_group *g, tt_value_kind kind, int64_t rows)
     d = ddp_new(m, g->pg, NULL);
     for (int i = 0; i < 4; i++)
         TT_SCOPE {
-            tt_tensor *x = ddp_random(TT_SHAPE(rows, 10), tt_test_seed() + (uint64_t)g->me);
+            tt_tensor *x = tt_to_device(
+                ddp_random(TT_SHAPE(rows, 10), tt_test_seed() + (uint64_t)g->me), TT_CPU);
             tt_value *in = input_new(kind, x, x), *out = tt_ddp_call(d, in);
 
             TT_REQUIRE_NOT_NULL(out);
