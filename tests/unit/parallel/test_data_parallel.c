@@ -139,6 +139,31 @@ TT_TEST(data_parallel, shared_parameters_stay_shared)
     }
 }
 
+/* Every replica normalises its own samples; the buffers learn those of the first device. */
+TT_TEST(data_parallel, batch_norm_keeps_the_first_devices_statistics)
+{
+    need_devices(2);
+    tt_seed(tt_test_seed());
+    TT_SCOPE {
+        tt_module *cpu = tt_batch_norm1d_new(3, NULL), *net = on_first(tt_module_copy(cpu));
+        tt_module *dp = tt_data_parallel(net, TT_DEVICES(tt_cl(0), tt_cl(1)), NULL);
+        tt_tensor *x = tt_randn(TT_SHAPE(8, 3), TT_F32, TT_CPU), *halves[2];
+
+        for (int i = 0; i < 2; i++) {
+            tt_module *fresh = tt_module_copy(cpu);
+
+            halves[i] = tt_module_forward(i == 0 ? cpu : fresh, tt_narrow(x, 0, 4 * i, 4));
+            tt_module_free(fresh);
+        }
+        TT_CHECK(tt_allclose(host(tt_module_forward(dp, x)), tt_cat(halves, 2, 0), &near));
+        TT_CHECK(tt_allclose(host(tt_module_buffer(net, "running_mean")),
+                             tt_module_buffer(cpu, "running_mean"), &near));
+        tt_module_free(dp);
+        tt_module_free(net);
+        tt_module_free(cpu);
+    }
+}
+
 /* ---- what passes between threads ---------------------------------------------------------------- */
 
 /* A module that looks around, and fails where it is told to. */
