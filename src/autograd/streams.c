@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Streams of nodes made current, gradients handed over between streams. See the header for who waits for whom. */
 #include "autograd/streams.h"
 
 #include "device/accel.h"
