@@ -154,3 +154,22 @@ TT_TEST_LIMIT(accel_copy, to_a_device_and_back, 120)
         TT_CHECK(tt_equal(tt_to_dtype(back, TT_F32), tt_transpose(x, 0, 1)));
     }
 }
+
+/* Quick enough for a simulator that checks every access. */
+TT_TEST_LIMIT(accel_copy, small_ones, 300)
+{
+    const int64_t dims[] = { 3, 4 };
+
+    (void)accel_device();
+    for (tt_dtype s = TT_F32; s <= TT_C128; s++)
+        for (tt_dtype d = TT_F32; d <= TT_C128; d++)
+            TT_SCOPE {
+                pair from = accel_pair(dims, 2, s, SWAPPED, USUAL, 1),
+                     to = accel_out(dims, 2, d, STEPPED);
+
+                check_copy(&to, &from);
+                TT_CHECK_OK(CPU->fill(to.cpu, 3, 0));
+                TT_CHECK_OK(DEV->fill(to.dev, 3, 0));
+                accel_same(&to, 0, "small fill");
+            }
+}

@@ -270,3 +270,26 @@ TT_TEST_LIMIT(accel_optim, unscale_finds_what_is_not_finite, 240)
                 accel_same(&x, 0, "unscaled");
             }
 }
+
+/* Quick enough for a simulator that checks every access. */
+TT_TEST_LIMIT(accel_optim, small_ones, 300)
+{
+    (void)accel_device();
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        TT_SCOPE {
+            training t = begin(types[i], 37);
+            double a = 0, b = 0;
+
+            step_sgd(&t, 7, 1);
+            step_sgd(&t, 7, 2);
+            same(&t, "sgd", 7);
+            t = begin(types[i], 37);
+            step_adam(&t, 7, 1);
+            step_adagrad(&t, 1, 2);
+            step_rmsprop(&t, 7, 3);
+            same(&t, "one after the other", 7);
+            TT_CHECK_OK(CPU->sum_powers(t.p.cpu, 2, &a));
+            TT_CHECK_OK(DEV->sum_powers(t.p.dev, 2, &b));
+            TT_CHECK_NEAR(a, b, 1e-6 * fabs(a));
+        }
+}

@@ -365,3 +365,28 @@ TT_TEST_LIMIT(accel_pointwise, what_has_no_meaning_is_an_error, 240)
         TT_CHECK_CONTAINS(tt_last_error(), "EXP");
     }
 }
+
+/* Quick enough for a simulator that checks every access. */
+TT_TEST_LIMIT(accel_pointwise, small_ones, 300)
+{
+    const shape_case s = { 2, { 3, 4 } };
+
+    (void)accel_device();
+    for (tt_dtype d = TT_F32; d <= TT_C128; d++)
+        TT_SCOPE {
+            pair a = accel_pair(s.dims, 2, d, SWAPPED, USUAL, 1),
+                 b = accel_pair(&s.dims[1], 1, d, STEPPED, USUAL, 2);
+            pair c = accel_pair(s.dims, 2, TT_BOOL, PLAIN, USUAL, 3),
+                 y = accel_out(s.dims, 2, d, STEPPED);
+
+            for (int op = 0; op < TTI_N_UNARY; op++)
+                if (tti_loops_of(d)->unary[op] != NULL)
+                    check_unary((tti_unary_op)op, &s, &a, PLAIN, 0);
+            for (int op = 0; op < TTI_N_BINARY; op++)
+                if (tti_loops_of(d)->binary[op] != NULL)
+                    check_binary((tti_binary_op)op, &s, &a, &b, PLAIN, 0);
+            TT_CHECK_OK(CPU->ternary(TTI_WHERE, y.cpu, c.cpu, a.cpu, b.cpu, NULL));
+            TT_CHECK_OK(DEV->ternary(TTI_WHERE, y.dev, c.dev, a.dev, b.dev, NULL));
+            accel_same(&y, 0, tt_dtype_name(d));
+        }
+}

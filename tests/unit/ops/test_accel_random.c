@@ -99,3 +99,17 @@ TT_TEST_LIMIT(accel_random, generators_agree, 120)
         tt_generator_free(b);
     }
 }
+
+/* Quick enough for a simulator that checks every access. */
+TT_TEST_LIMIT(accel_random, small_ones, 300)
+{
+    (void)accel_device();
+    for (tti_random_kind k = TTI_RANDOM_UNIFORM; k <= TTI_RANDOM_INT; k++)
+        for (tt_dtype d = TT_F32; d <= TT_BF16; d++)
+            TT_SCOPE {
+                check_draw(
+                    &(tti_random_draw){
+                        .kind = k, .a = 0.25, .b = 1, .lo = -3, .hi = 5, .offset = 9 },
+                    d, 37);
+            }
+}
