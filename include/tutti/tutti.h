@@ -25,6 +25,7 @@
 #include "tutti/io.h"
 #include "tutti/join.h"
 #include "tutti/layers.h"
+#include "tutti/memory.h"
 #include "tutti/models.h"
 #include "tutti/nn.h"
 #include "tutti/observe.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots of device memory against statistics. */
 #include "books.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An accelerator that does nothing. */
 #include "fake_accel.h"
 
 #include <stdlib.h>
