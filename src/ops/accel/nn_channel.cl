@@ -42,8 +42,7 @@ KERNEL void stats_rows(MEM(W, parts), MEM(const T, x), u64 rows, u64 c)
 
     FOR_ROWS(u, tiles * chunks)
     {
-        u64 part = u / tiles, first = u % tiles * TILE + FIRST_COL;
-        u64 left = first < c ? c - first : 0, width = left < COLS ? left : COLS;
+        u64 part = u / tiles, first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, c);
         u64 begin = part * CHUNK, end = rows - begin < CHUNK ? rows : begin + CHUNK;
         A mean[COLS], squares[COLS];
 
@@ -197,8 +196,7 @@ KERNEL void sums_rows(MEM(W, parts), MEM(const T, dy), MEM(const T, x), MEM(cons
 
     FOR_ROWS(u, tiles * chunks)
     {
-        u64 part = u / tiles, first = u % tiles * TILE + FIRST_COL;
-        u64 left = first < c ? c - first : 0, width = left < COLS ? left : COLS;
+        u64 part = u / tiles, first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, c);
         u64 begin = part * CHUNK, end = rows - begin < CHUNK ? rows : begin + CHUNK;
         A m[COLS], sum[COLS], along[COLS];
 

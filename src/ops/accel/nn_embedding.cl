@@ -167,8 +167,7 @@ KERNEL void bag_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, index), MEM(co
 
     FOR_ROWS(u, tiles * ranges)
     {
-        u64 first = u % tiles * TILE + FIRST_COL, left = first < dim ? dim - first : 0;
-        u64 width = left < COLS ? left : COLS;
+        u64 first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, dim);
         u64 low = rows * (u / tiles) / ranges, high = rows * (u / tiles + 1) / ranges;
 
         for (u64 r = low; r < high; r++)
@@ -203,8 +202,7 @@ KERNEL void bag_max_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, argmax), u
 
     FOR_ROWS(u, tiles * ranges)
     {
-        u64 first = u % tiles * TILE + FIRST_COL, left = first < dim ? dim - first : 0;
-        u64 width = left < COLS ? left : COLS;
+        u64 first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, dim);
         u64 low = rows * (u / tiles) / ranges, high = rows * (u / tiles + 1) / ranges;
 
         for (u64 r = low; r < high; r++)

@@ -5,6 +5,11 @@
  * A row belongs to one group. ROW_SUM and ROW_MAX leave their result in every item of the group; `shared` must be
  * an array GROUP_MEMORY of the kernel. They contain barriers: all items of a group must come by. */
 
+#ifndef CPU_DEVICE /* checkers of kernels stumble over it, and it is vector code on CPUs that needs it */
+#undef RESTRICT
+#define RESTRICT
+#endif
+
 #ifdef IS_F64
 typedef f64 S;
 #else
@@ -121,15 +126,18 @@ FN f32 softplus(f32 x)
 #define GROUP_MEMORY SHARED A shared[WG]
 #define GROUP_MEMORY_WIDE SHARED W shared_wide[WG]
 
-/* Columns of a matrix in tiles: TILE of them belong to a group, COLS to an item, from column FIRST_COL of the tile. */
+/* Columns of a matrix in tiles: TILE of them belong to a group, COLS to an item, from column FIRST_COL of the tile: WIDTH
+ * of them are there. */
 #if WG == 1
 #define COLS 64
 #define TILE 64
 #define FIRST_COL 0
+#define WIDTH(first, n) ((n) - (first) < COLS ? (n) - (first) : (u64)COLS)
 #else
 #define COLS 1
 #define TILE WG
 #define FIRST_COL LID
+#define WIDTH(first, n) ((u64)((first) < (n)))
 #endif
 
 #if WG == 1

@@ -109,8 +109,7 @@ KERNEL void layer_norm_weights(MEM(A, sums), MEM(const T, dy), MEM(const T, x), 
 
     FOR_ROWS(u, tiles * chunks)
     {
-        u64 c = u / tiles, first = u % tiles * TILE + FIRST_COL;
-        u64 left = first < n ? n - first : 0, width = left < COLS ? left : COLS;
+        u64 c = u / tiles, first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, n);
         u64 end = (c + 1) * chunk < rows ? (c + 1) * chunk : rows;
         A dw[COLS], db[COLS];
 
