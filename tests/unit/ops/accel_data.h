@@ -204,7 +204,9 @@ static inline pair accel_out(const int64_t *dims, int n_dims, tt_dtype dtype, la
 
 static inline bool accel_near(double a, double b, double tol)
 {
-    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= tol * (1.0 + fmax(fabs(a), fabs(b)));
+    if (!isfinite(a) || !isfinite(b))
+        return a == b || (isnan(a) && isnan(b));
+    return fabs(a - b) <= tol * (1.0 + fmax(fabs(a), fabs(b)));
 }
 
 /* All bytes of both storages, so that writes beside the results are noticed; tol 0: the same bits, except
