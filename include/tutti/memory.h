@@ -61,6 +61,12 @@ TT_API tt_status tt_memory_info(tt_device d, uint64_t *free_p, uint64_t *total_p
 TT_API tt_status tt_memory_limit_bytes(tt_device d, uint64_t bytes);
 TT_API tt_status tt_memory_limit_fraction(tt_device d, double fraction); /* of all, in [0, 1] */
 
+/* Memory of the cache without a tensor around it, for work on the current stream of d: for programs with kernels of
+ * their own. `bytes` is not 0, and the same for both. NULL: recorded. An address means nothing to the host unless the
+ * device is a CPU. */
+TT_API void *tt_memory_alloc(tt_device d, size_t bytes);
+TT_API void tt_memory_free(tt_device d, void *p, size_t bytes); /* accepts NULL */
+
 /* ---- snapshots ------------------------------------------------------------------------------------ */
 
 typedef enum tt_block_state {

@@ -3,7 +3,14 @@
 #include "tutti/memory.h"
 
 #include "base/status.h"
-#include "device/cache.h"
+#include "device/cache_parts.h"
+
+/* Devices are told by number here, and have been used before: nothing is left to check. */
+static bool is_known(tt_device d)
+{
+    return (unsigned)d.kind <= TT_DEVICE_CUDA && (unsigned)d.index < TTI_MAX_DEVICES &&
+           tti_cache_of(d) != NULL;
+}
 
 /* The accelerator table of d, which is made exact; NULL: recorded. */
 static const tti_accel *resolve(const char *name, tt_device *d)
@@ -91,4 +98,23 @@ tt_memory_snapshot *tt_memory_snapshot_new(tt_device d)
     const tti_accel *accel = resolve("memory_snapshot_new", &d);
 
     return accel != NULL ? tti_cache_snapshot(d) : NULL;
+}
+
+void *tt_memory_alloc(tt_device d, size_t bytes)
+{
+    tt_stream *s;
+
+    if (tt_unlikely(bytes == 0))
+        return TT_FAIL_NULL(TT_ERR_INVALID, "memory_alloc: expected some bytes, got 0");
+    if (tt_unlikely(!is_known(d)) && resolve("memory_alloc", &d) == NULL)
+        return NULL;
+    s = tti_stream_of(d);
+    return tt_likely(s != NULL) ? tti_cache_alloc(d, s, bytes) : NULL;
+}
+
+void tt_memory_free(tt_device d, void *p, size_t bytes)
+{
+    if (p == NULL || (!is_known(d) && resolve("memory_free", &d) == NULL))
+        return;
+    tti_cache_free(d, p, bytes);
 }

@@ -263,6 +263,60 @@ TT_TEST(multigpu, test_mem_get_info)
     TT_CHECK_EQ(tt_memory_info(tt_cl(77), NULL, NULL), TT_ERR_NOT_FOUND);
 }
 
+TT_TEST(memory, blocks_can_be_had_without_a_tensor)
+{
+    tt_memory_report before, after;
+    void *p, *q;
+
+    need(1);
+    TT_REQUIRE_OK(tt_memory_report_get(TT_CL, &before));
+    p = tt_memory_alloc(TT_CL, 1000);
+    q = tt_memory_alloc(tt_cl(0), 3 << 20);
+    TT_REQUIRE(p != NULL && q != NULL);
+    TT_REQUIRE_OK(tt_memory_report_get(TT_CL, &after));
+    TT_CHECK_EQ(after.requested_bytes.all.current - before.requested_bytes.all.current,
+                1000 + (3 << 20));
+    tt_memory_free(tt_cl(0), p, 1000);
+    TT_CHECK_PTR(tt_memory_alloc(tt_cl(0), 900), p);
+    tt_memory_free(TT_CL, p, 900);
+    tt_memory_free(TT_CL, q, 3 << 20);
+    tt_memory_free(TT_CL, NULL, 5);
+    TT_CHECK_EQ(tt_memory_allocated(tt_cl(0)), before.allocated_bytes.all.current);
+    TT_CHECK_NULL(tt_memory_alloc(TT_CPU, 10));
+    TT_CHECK_CONTAINS(tt_last_error(), "expected an accelerator");
+    TT_CHECK_NULL(tt_memory_alloc(tt_cl(99), 10));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_NOT_FOUND);
+    TT_CHECK_NULL(tt_memory_alloc(tt_cl(0), 0));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
+}
+
+TT_TEST(memory, limits_hold_on_devices)
+{
+    tt_memory_report r;
+    uint64_t total;
+
+    need(1);
+    TT_REQUIRE_OK(tt_memory_info(tt_cl(0), NULL, &total));
+    tt_memory_empty_cache(tt_cl(0));
+    TT_REQUIRE_OK(tt_memory_limit_bytes(tt_cl(0), tt_memory_reserved(tt_cl(0)) + (64 << 20)));
+    TT_SCOPE {
+        TT_CHECK_NULL(tt_empty(TT_SHAPE(100 << 20), TT_U8, tt_cl(0)));
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_NOMEM);
+        TT_CHECK_CONTAINS(tt_last_error(), "cl:0: out of memory: 100.00 MiB");
+        TT_CHECK_NOT_NULL(tt_empty(TT_SHAPE(50 << 20), TT_U8, tt_cl(0)));
+    }
+    TT_REQUIRE_OK(tt_memory_limit_fraction(tt_cl(0), 0.5));
+    TT_REQUIRE_OK(tt_memory_report_get(tt_cl(0), &r));
+    TT_CHECK_EQ(r.limit, total / 2);
+    TT_CHECK_EQ(r.num_ooms, 1);
+    TT_SCOPE
+        TT_CHECK_NOT_NULL(tt_empty(TT_SHAPE(100 << 20), TT_U8, tt_cl(0)));
+    TT_CHECK_ERR_SAYS(tt_memory_limit_fraction(tt_cl(0), 1.5), TT_ERR_INVALID, "expected 0 to 1");
+    TT_CHECK_EQ(tt_memory_limit_bytes(TT_CPU, 5), TT_ERR_INVALID);
+    TT_CHECK_EQ(tt_memory_report_get(tt_cl(0), NULL), TT_ERR_INVALID);
+    TT_CHECK_NULL(tt_memory_snapshot_new(TT_CPU));
+}
+
 /* ---- leaks -------------------------------------------------------------------------------------------- */
 
 static tt_tensor *kept[2];
