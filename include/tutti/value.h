@@ -142,7 +142,8 @@ typedef struct tt_device_move {
 /* Where tensors go that come from a file, if not back to where they were: what `fn` says, then what is in the
  * table. */
 typedef struct tt_device_map {
-    bool (*fn)(void *ctx, tt_device from, tt_device *to_p); /* may be NULL; false: it has no opinion */
+    bool (*fn)(void *ctx, tt_device from,
+               tt_device *to_p); /* may be NULL; false: it has no opinion */
     void *ctx;
     const tt_device_move *moves;
     int n_moves;
