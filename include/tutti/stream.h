@@ -119,6 +119,9 @@ typedef struct tt_device_native {
 
 TT_API tt_status tt_device_native_get(tt_device d, tt_device_native *n);
 
+/* The directory in which kernels of this kind of device are kept once they are built; NULL: they are not. */
+TT_API const char *tt_device_kernel_cache(tt_device_kind kind);
+
 #ifdef __cplusplus
 }
 #endif

@@ -80,6 +80,7 @@ struct tti_accel {
 
     /* ---- kernels: see device/launch.h ----------------------------------------------------------- */
     tti_kernel *(*kernel)(const tti_program *p, const char *options, const char *name);
+    const char *(*kernel_cache)(void); /* directory of built ones, or NULL */
     tt_status (*launch)(tti_queue *q, tti_kernel *k, size_t groups, size_t group_size,
                         const tti_arg *args, int n_args);
     /* ---- products of matrices by the kind's own library: NULL: there is none ---------------------- */

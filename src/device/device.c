@@ -49,6 +49,13 @@ const char *tt_device_missing(tt_device_kind kind)
     return drv->missing != NULL ? drv->missing() : "";
 }
 
+const char *tt_device_kernel_cache(tt_device_kind kind)
+{
+    const tti_driver *drv = find((int)kind);
+
+    return drv != NULL && drv->accel != NULL ? drv->accel->kernel_cache() : NULL;
+}
+
 const tti_driver *tti_driver_of(tt_device d)
 {
     const tti_driver *drv;

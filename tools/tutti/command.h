@@ -17,6 +17,7 @@ typedef enum tti_format {
 typedef struct tti_args {
     tti_format format;
     bool metadata;    /* --metadata, of `show` */
+    bool kernels;     /* --kernels, of `doctor` */
     const char *file; /* of commands that take one */
 } tti_args;
 
@@ -27,14 +28,15 @@ typedef struct tti_command {
     const char *help;      /* what follows the usage */
     bool takes_file;
     bool takes_metadata;
+    bool takes_kernels;
     int (*run)(const tti_args *args);
     /* Instead of the above, for commands that read their words themselves. */
     int (*run_words)(int argc, char **argv);
     int (*print_help)(void);
 } tti_command;
 
-extern const tti_command tti_command_bench, tti_command_env, tti_command_info, tti_command_show;
-extern const tti_command tti_command_report, tti_command_run, tti_command_trace;
+extern const tti_command tti_command_bench, tti_command_doctor, tti_command_env, tti_command_info;
+extern const tti_command tti_command_report, tti_command_run, tti_command_show, tti_command_trace;
 int tti_run_help(void);
 
 #endif

@@ -7,8 +7,8 @@
 #include "tutti/base.h"
 
 static const tti_command *const commands[] = {
-    &tti_command_bench, &tti_command_env,  &tti_command_info,  &tti_command_report,
-    &tti_command_run,   &tti_command_show, &tti_command_trace,
+    &tti_command_bench,  &tti_command_doctor, &tti_command_env,  &tti_command_info,
+    &tti_command_report, &tti_command_run,    &tti_command_show, &tti_command_trace,
 };
 #define N_COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -71,6 +71,8 @@ static int run(const tti_command *c, int argc, char **argv)
             args.format = TTI_FORMAT_JSON;
         else if (options && c->takes_metadata && strcmp(word, "--metadata") == 0)
             args.metadata = true;
+        else if (options && c->takes_kernels && strcmp(word, "--kernels") == 0)
+            args.kernels = true;
         else if (options && word[0] == '-' && word[1] != '\0')
             return usage(c, "no option", word);
         else if (c->takes_file && args.file == NULL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of the OpenCL driver. */
 #include "device/cache.h"
+#include "device/opencl/cache_file.h"
 #include "device/opencl/cl.h"
 
 static tt_status properties(int index, tt_device_properties *p)
@@ -51,6 +52,7 @@ static const tti_accel accel_cl = {
     .copy_in = tti_cl_copy_in,
     .copy_out = tti_cl_copy_out,
     .kernel = tti_cl_kernel,
+    .kernel_cache = tti_cl_cache_directory,
     .launch = tti_cl_launch,
     .has_gemm = tti_cl_has_gemm,
     .gemm = tti_cl_gemm,
