@@ -5,7 +5,7 @@ prefix  ?= /usr/local
 DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
-.PHONY: all help setup demo test check format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives bench-device parity
+.PHONY: all help setup demo test check oclgrind format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives bench-device parity
 .PHONY: bench-torch install clean
 .DEFAULT_GOAL := all
 
@@ -46,6 +46,10 @@ fuzz-run: fuzz ## run each fuzz target for a short while (FUZZ_SECONDS=10)
 model: ## check the models of the shared-memory protocol (spin)
 	@scripts/setup model
 	@scripts/model
+
+oclgrind: dev ## kernels of accelerators under oclgrind: bounds, races, barriers
+	@scripts/setup oclgrind
+	@scripts/oclgrind build/dev
 
 check: dev ## formatting, layers, sizes, headers, symbols, words
 	@scripts/setup check

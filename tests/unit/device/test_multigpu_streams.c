@@ -86,7 +86,7 @@ static int race(void *unused)
     return good[0] != NULL && good[1] != NULL ? 0 : tt_device_count(TT_DEVICE_CL) < 2 ? 86 : 1;
 }
 
-TT_TEST_HIDDEN(multigpu, test_cuda_init_race, 120)
+TT_TEST_LIMIT(multigpu, test_cuda_init_race, 120)
 {
     for (int i = 0; i < 10; i++) {
         int code = in_child(race, NULL);
@@ -150,7 +150,7 @@ static void copies_between(int from, int to)
     tt_stream_free(s3);
 }
 
-TT_TEST_HIDDEN(multigpu, test_copy_streams, 60)
+TT_TEST(multigpu, test_copy_streams)
 {
     need_devices(2);
     copies_between(0, 1);
