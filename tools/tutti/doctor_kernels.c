@@ -26,7 +26,7 @@ static tt_tensor *functions(tt_tensor *x)
 
 static tt_tensor *conversions(tt_tensor *x)
 {
-    return tt_to_dtype(x, TT_F32);
+    return tt_to_dtype(x, TT_I32);
 }
 
 static tt_tensor *copies(tt_tensor *x)
