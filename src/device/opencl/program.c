@@ -160,28 +160,53 @@ static cl_program from_cache(const char *name, const char *options)
     return native;
 }
 
+/* The binaries of all devices in one block, one after the other; NULL: there are none. PoCL wants room for all of them,
+ * although a NULL should leave one out. */
+static unsigned char *binaries_of(cl_program native, size_t *first_p)
+{
+    size_t sizes[TTI_MAX_DEVICES] = { 0 }, all = 0;
+    unsigned char *places[TTI_MAX_DEVICES] = { NULL }, *data;
+
+    if (tti_cl.GetProgramInfo(native, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) !=
+            CL_SUCCESS ||
+        sizes[0] == 0)
+        return NULL;
+    for (int i = 0; i < tti_cl_all.n_ids; i++)
+        all += sizes[i];
+    data = tti_malloc(all);
+    if (data == NULL)
+        return NULL;
+    all = 0;
+    for (int i = 0; i < tti_cl_all.n_ids; i++) {
+        places[i] = data + all;
+        all += sizes[i];
+    }
+    *first_p = sizes[0];
+    if (tti_cl.GetProgramInfo(native, CL_PROGRAM_BINARIES, sizeof places, places, NULL) ==
+        CL_SUCCESS)
+        return data;
+    tti_mfree(data);
+    return NULL;
+}
+
 /* The binary of the first device, which is that of all, to a file. */
 static void keep(cl_program native, const char *name)
 {
-    size_t sizes[TTI_MAX_DEVICES] = { 0 }, n_kernels = 0;
-    unsigned char *binaries[TTI_MAX_DEVICES] = { NULL };
+    size_t n_kernels = 0, bytes = 0;
+    unsigned char *data;
     int claim;
 
     tti_cl.GetProgramInfo(native, CL_PROGRAM_NUM_KERNELS, sizeof n_kernels, &n_kernels, NULL);
     claim = tti_cl_cache_claim(name, !tti_cl_all.is_cpu || n_kernels == 1);
     if (claim < 0)
         return;
-    if (tti_cl.GetProgramInfo(native, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) ==
-            CL_SUCCESS &&
-        sizes[0] > 0)
-        binaries[0] = tti_malloc(sizes[0]);
-    if (binaries[0] != NULL && tti_cl.GetProgramInfo(native, CL_PROGRAM_BINARIES, sizeof binaries,
-                                                     binaries, NULL) == CL_SUCCESS) {
-        tti_cl_cache_write(name, claim, binaries[0], sizes[0]);
+    data = binaries_of(native, &bytes);
+    if (data != NULL) {
+        tti_cl_cache_write(name, claim, data, bytes);
         atomic_fetch_add(&tti_cl_build_counts.kept, 1);
     } else
         close(claim);
-    tti_mfree(binaries[0]);
+    tti_mfree(data);
 }
 
 cl_program tti_cl_program_build(const tti_program *p, const char *options)

@@ -75,7 +75,9 @@ TT_TEST(opencl, several_whole_devices_work)
     int n = 3;
 
     setenv("POCL_DEVICES", "pthread pthread pthread", 1);
+    setenv("TUTTI_CL_CACHE", tt_test_tmpdir(), 1); /* built, then read */
     unsetenv("TUTTI_CL_SPLIT");
+    check_run(in_child(runs_on_all, &n));
     check_run(in_child(runs_on_all, &n));
 }
 
