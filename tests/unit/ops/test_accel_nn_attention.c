@@ -101,3 +101,14 @@ ACCEL_TEST(accel_nn, attention_of_nothing)
     TT_CHECK_OK(attend(&r));
     TT_CHECK_NEAR(nn_read(tt_to_device(r.out[0], TT_CPU), 0)[0], 0.0, 0.0);
 }
+
+/* Quick enough for a simulator that checks every access. */
+ACCEL_TEST(accel_nn, small_attention)
+{
+    accel_run r = { .dtype = TT_F32, .n = { 12, 6, 9, 4003 } };
+
+    for (r.flags = 0; r.flags < 8; r.flags++)
+        accel_compare_tol("attend", attend, r, 5e-5);
+    memcpy(r.n, (const int64_t[]){ 11, 3, 67, 2002 }, sizeof r.n); /* more than one tile of keys */
+    accel_compare_tol("attend", attend, r, 5e-5);
+}

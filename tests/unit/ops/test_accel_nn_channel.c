@@ -143,3 +143,17 @@ ACCEL_TEST(accel_nn, group_norm)
                 accel_compare_tol("group", group, r, 8 * accel_tolerance(r.dtype));
             }
 }
+
+/* Quick enough for a simulator that checks every access. */
+ACCEL_TEST(accel_nn, small_channels)
+{
+    for (unsigned flags = 6; flags < 8; flags++) {
+        accel_run r = { .dtype = TT_F32, .flags = flags, .n = { 2, 3, 2, 5 } };
+
+        accel_compare_tol("stats", stats, r, 1e-4);
+        accel_compare_tol("apply", apply, r, 1e-4);
+        accel_compare_tol("grad", grad, r, 1e-4);
+    }
+    accel_compare_tol("group", group,
+                      (accel_run){ .dtype = TT_F32, .flags = 6, .n = { 2, 4, 9, 2 } }, 1e-4);
+}

@@ -200,3 +200,21 @@ ACCEL_TEST(accel_nn, bad_bags_are_reported)
     TT_CHECK_OK(accel_nn(&r)->embedding_bag(out, counts, NULL, w, &b));
     TT_CHECK_ERR_SAYS(tt_device_sync(r.d), TT_ERR_INVALID, "index 4 at position 2");
 }
+
+/* Quick enough for a simulator that checks every access. */
+ACCEL_TEST(accel_nn, small_bags)
+{
+    static const unsigned flags[] = { 0, 1, 2, 20, 29 };
+    accel_run r = { .dtype = TT_F32, .n = { 5, 10, 12 } };
+
+    accel_compare_tol("look_up", look_up, r, 0.0);
+    accel_compare_tol("look_up_grad", look_up_grad, r, 0.0);
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        r.flags = flags[i];
+        memcpy(r.n, (const int64_t[]){ 6, 10, 4, 13 }, sizeof r.n);
+        accel_compare_tol("bag", bag, r, 1e-5);
+        accel_compare_tol("bag_grads", bag_grads, r, 1e-5);
+        if ((r.flags & 3) != TT_BAG_MAX)
+            accel_compare_tol("bag_sums", bag_sums, r, 1e-5);
+    }
+}

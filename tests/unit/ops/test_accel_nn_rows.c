@@ -194,3 +194,20 @@ ACCEL_TEST(accel_nn, dropout_draws_the_cpus_numbers)
                     "dropout", dropout,
                     (accel_run){ .dtype = accel_floats[t], .flags = p, .n = { sizes[i] } }, 0.0);
 }
+
+/* Quick enough for a simulator that checks every access. */
+ACCEL_TEST(accel_nn, small_rows)
+{
+    for (unsigned flags = 0; flags < 2; flags++) {
+        accel_compare(softmax, .dtype = TT_F32, .flags = flags, .n = { 3, 11, 1 });
+        accel_compare(softmax, .dtype = TT_F32, .flags = flags, .n = { 2, 5, 3 });
+        accel_compare(softmax_grad, .dtype = TT_F32, .flags = flags, .n = { 3, 11, 1 });
+        accel_compare(softmax_grad, .dtype = TT_F32, .flags = flags, .n = { 2, 5, 3 });
+    }
+    accel_compare(entropy, .dtype = TT_F32, .flags = 7, .n = { 5, 10 });
+    for (unsigned kind = 0; kind < TTI_N_PAIR_LOSSES; kind++)
+        accel_compare(pairs, .dtype = TT_F32, .flags = kind, .n = { 21 });
+    accel_compare(layer, .dtype = TT_F32, .flags = 3, .n = { 18, 11 });
+    accel_compare(layer, .dtype = TT_F32, .flags = 7, .n = { 3, 9 });
+    accel_compare(dropout, .dtype = TT_F32, .flags = 3, .n = { 35 });
+}
