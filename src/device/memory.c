@@ -100,21 +100,39 @@ tt_memory_snapshot *tt_memory_snapshot_new(tt_device d)
     return accel != NULL ? tti_cache_snapshot(d) : NULL;
 }
 
+/* Apart, so that the usual way does not need the address of d. */
+static __attribute__((noinline)) void *alloc_checked(tt_device d, size_t bytes)
+{
+    tt_stream *s;
+
+    if (bytes == 0)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "memory_alloc: expected some bytes, got 0");
+    if (resolve("memory_alloc", &d) == NULL)
+        return NULL;
+    s = tti_stream_of(d);
+    return s != NULL ? tti_cache_alloc(d, s, bytes) : NULL;
+}
+
+static __attribute__((noinline)) void free_checked(tt_device d, void *p, size_t bytes)
+{
+    if (p != NULL && resolve("memory_free", &d) != NULL)
+        tti_cache_free(d, p, bytes);
+}
+
 void *tt_memory_alloc(tt_device d, size_t bytes)
 {
     tt_stream *s;
 
-    if (tt_unlikely(bytes == 0))
-        return TT_FAIL_NULL(TT_ERR_INVALID, "memory_alloc: expected some bytes, got 0");
-    if (tt_unlikely(!is_known(d)) && resolve("memory_alloc", &d) == NULL)
-        return NULL;
+    if (tt_unlikely(bytes == 0 || !is_known(d)))
+        return alloc_checked(d, bytes);
     s = tti_stream_of(d);
     return tt_likely(s != NULL) ? tti_cache_alloc(d, s, bytes) : NULL;
 }
 
 void tt_memory_free(tt_device d, void *p, size_t bytes)
 {
-    if (p == NULL || (!is_known(d) && resolve("memory_free", &d) == NULL))
-        return;
-    tti_cache_free(d, p, bytes);
+    if (tt_unlikely(p == NULL || !is_known(d)))
+        free_checked(d, p, bytes);
+    else
+        tti_cache_free(d, p, bytes);
 }
