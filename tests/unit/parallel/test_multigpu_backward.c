@@ -63,6 +63,7 @@ static const uint64_t pause = 50 * 1000 * 1000;
 typedef struct watch {
     tt_stream *stream; /* current when the gradient came */
     tt_device device;
+    tt_hook *hook;
 } watch;
 
 /* Makes what comes after it late, so that whoever does not wait reads too early. */
@@ -73,6 +74,12 @@ static tt_status note_and_pause(void *ctx, tt_tensor **grad_p)
     w->device = tt_device_current(TT_DEVICE_CL);
     w->stream = tt_stream_current(tt_tensor_device(*grad_p));
     return tt_stream_sleep(w->stream, pause);
+}
+
+static void watch_over(tt_tensor *t, watch *w)
+{
+    w->hook = tt_tensor_add_hook(t, note_and_pause, w);
+    TT_REQUIRE_NOT_NULL(w->hook);
 }
 
 TT_TEST(streams_backward, nodes_run_on_the_streams_of_forward)
@@ -91,13 +98,15 @@ TT_TEST(streams_backward, nodes_run_on_the_streams_of_forward)
         }
         TT_REQUIRE_OK(tt_stream_wait_stream(usual, side));
         z = tt_mul_scalar(y, 3);
-        TT_REQUIRE_NOT_NULL(tt_tensor_add_hook(y, note_and_pause, &on_side));
-        TT_REQUIRE_NOT_NULL(tt_tensor_add_hook(x, note_and_pause, &at_leaf));
+        watch_over(y, &on_side);
+        watch_over(x, &at_leaf);
         TT_REQUIRE_OK(tt_backward(tt_sum(z)));
         TT_CHECK_PTR(on_side.stream, side);
         TT_CHECK_PTR(at_leaf.stream, usual);
         TT_CHECK_PTR(tt_stream_current(tt_cl(0)), usual);
         TT_CHECK_VALUES(host(tt_grad_of(x)), 6, 12, 18);
+        tt_hook_remove(on_side.hook);
+        tt_hook_remove(at_leaf.hook);
         tt_stream_free(side);
     }
 }
@@ -117,7 +126,7 @@ TT_TEST(streams_backward, gradients_of_several_streams_add_up)
             side[i] = tt_stream_new(tt_cl(i == 2 ? 1 : 0), NULL);
             TT_REQUIRE_OK(tt_stream_wait_stream(side[i], usual));
             TT_STREAM_SCOPE(side[i]) y = tt_mul_scalar(on(x, i == 2 ? 1 : 0), i + 1);
-            TT_REQUIRE_NOT_NULL(tt_tensor_add_hook(y, note_and_pause, &w[i]));
+            watch_over(y, &w[i]);
             TT_STREAM_SCOPE(side[i]) y = on(tt_sum(tt_mul(y, y)), 0);
             TT_REQUIRE_OK(tt_stream_wait_stream(usual, side[i]));
             s = s != NULL ? tt_add(s, y) : y;
@@ -126,6 +135,7 @@ TT_TEST(streams_backward, gradients_of_several_streams_add_up)
         for (int i = 0; i < 3; i++) {
             TT_CHECK_PTR(w[i].stream, side[i]);
             TT_CHECK_EQ(w[i].device.index, i == 2 ? 1 : 0);
+            tt_hook_remove(w[i].hook);
         }
         TT_CHECK_VALUES(host(tt_grad_of(x)), 28, 56, 84);
         TT_CHECK_EQ(tt_device_current(TT_DEVICE_CL).index, 0);
@@ -149,11 +159,12 @@ TT_TEST(streams_backward, asked_gradients_are_ordered)
             y = tt_mul_scalar(x, 5);
             z = tt_mul(y, y);
         }
-        TT_REQUIRE_NOT_NULL(tt_tensor_add_hook(z, note_and_pause, &w));
+        watch_over(z, &w);
         TT_REQUIRE_OK(tt_stream_wait_stream(usual, side));
         TT_REQUIRE_OK(tt_grad((tt_tensor *[]){ tt_sum(z) }, 1, &y, 1, NULL, &g));
         TT_CHECK_PTR(w.stream, side);
         TT_CHECK_VALUES(host(tt_mul_scalar(g, 1)), 10, 20);
+        tt_hook_remove(w.hook);
         tt_stream_free(side);
     }
 }
