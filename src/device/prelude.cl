@@ -60,10 +60,17 @@ typedef double f64;
 #define LDH(p, i) vload_half((i), (const __global half *)(p))
 #define STH(p, i, x) vstore_half_rte((x), (i), (__global half *)(p))
 
-/* A memory argument: a buffer and where in it. */
+/* A memory argument: a buffer and where in it; or an address where the device computes in the host's memory, which
+ * drivers queue in half the time. */
+#ifdef HOST_ADDRESSES
+#define MEM(T, name) u64 name##_at
+#define OPEN(T, name) __global T *name = (__global T *)name##_at
+#define IS_NULL(name) (name##_at == 0)
+#else
 #define MEM(T, name) __global T *name##_base, u64 name##_at
 #define OPEN(T, name) __global T *name = (__global T *)((__global const char *)name##_base + name##_at)
 #define IS_NULL(name) (name##_base == 0)
+#endif
 
 #define CAS_U32(p, old, new) atomic_cmpxchg((volatile __global u32 *)(p), (u32)(old), (u32)(new))
 #define CAS_U64(p, old, new) atom_cmpxchg((volatile __global u64 *)(p), (u64)(old), (u64)(new))

@@ -155,10 +155,11 @@ static cl_int set(tti_kernel *k, int i, const void *value, uint32_t bytes)
     return code;
 }
 
-/* A buffer and the place in it; no buffer for NULL. */
-static tt_status set_memory(tti_kernel *k, int i, const void *address)
+/* An address where the device computes in our memory; else a buffer and the place in it, no buffer for NULL.
+ * *i_p: the next argument. */
+static tt_status set_memory(tti_kernel *k, int *i_p, const void *address)
 {
-    uint64_t at = 0;
+    uint64_t at = 0, real = (uint64_t)(uintptr_t)address;
     cl_mem mem = NULL;
     cl_int code;
 
@@ -169,9 +170,13 @@ static tt_status set_memory(tti_kernel *k, int i, const void *address)
             return tt_last_status();
         mem = s->mem;
     }
-    code = set(k, i, &mem, sizeof mem);
-    if (code == CL_SUCCESS)
-        code = set(k, i + 1, &at, sizeof at);
+    if (tti_cl_all.is_cpu) {
+        code = set(k, (*i_p)++, &real, sizeof real);
+    } else {
+        code = set(k, (*i_p)++, &mem, sizeof mem);
+        if (code == CL_SUCCESS)
+            code = set(k, (*i_p)++, &at, sizeof at);
+    }
     return code == CL_SUCCESS ? TT_OK : tti_cl_fail("set an argument of a kernel", code);
 }
 
@@ -193,8 +198,7 @@ static tt_status set_all(tti_kernel *k, const tti_arg *args, int n_args)
         cl_int code;
 
         if (args[i].bytes == 0) {
-            TT_TRY(set_memory(k, at, args[i].p));
-            at += 2;
+            TT_TRY(set_memory(k, &at, args[i].p));
             continue;
         }
         code = set(k, at++, args[i].p, args[i].bytes);

@@ -51,7 +51,8 @@ static cl_int build(cl_program native, const char *options)
 
 static void all_options(char *text, size_t size, const char *options)
 {
-    snprintf(text, size, "-cl-std=CL1.2 -DWG=%d%s%s %s", tti_cl_all.group,
+    snprintf(text, size, "-cl-std=CL1.2 -DWG=%d%s%s%s %s", tti_cl_all.group,
+             tti_cl_all.is_cpu ? " -DHOST_ADDRESSES" : "",
              tti_cl_all.is_cpu && tti_cl_all.group == 1 ? " -DCPU_DEVICE" : "",
              tti_cl_all.devices[0].properties.has_fp64 ? " -DHAS_FP64" : "", options);
 }
