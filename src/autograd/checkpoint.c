@@ -7,7 +7,7 @@
 #include "ops/op.h"
 #include "tutti/random.h"
 
-#define MAX_GENERATORS 4
+#define MAX_GENERATORS 17 /* the CPU and all devices of a kind */
 
 /* The states of the default generators that a segment may draw from. */
 typedef struct rng_states {

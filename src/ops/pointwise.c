@@ -80,14 +80,16 @@ static tt_status copy_between(tt_tensor *dst, tt_tensor *src)
     bool to_host = dst->device.kind == TT_DEVICE_CPU;
     tt_tensor *there;
 
+    if (!to_host && (src->device.kind == TT_DEVICE_CPU || tti_esize(src) > tti_esize(dst)))
+        src = tti_cast(src, (tt_dtype)dst->dtype);
+    if (src == NULL)
+        return tt_last_status();
     if (!to_host && fits_fill(src)) {
         tti_element e = tti_element_at(src, 0);
 
         return POINTWISE(dst)->fill(dst, e.re, e.im);
     }
-    if (!to_host && (src->device.kind == TT_DEVICE_CPU || tti_esize(src) > tti_esize(dst)))
-        src = tti_cast(src, (tt_dtype)dst->dtype);
-    if (src != NULL && same_layout(dst, src))
+    if (same_layout(dst, src))
         return transfer(dst, src);
     src = tti_contiguous(src);
     if (src == NULL)

@@ -70,6 +70,8 @@ TT_TEST(device_host, copy_in_place_converts_and_broadcasts)
         tt_tensor *one = tt_from_data(&large, TT_SHAPE_SCALAR, TT_I64), *none;
 
         TT_CHECK_EQ(tt_item_int(there(one)), large);
+        TT_CHECK_NEAR(tt_item(tt_copy_(tt_zeros(TT_SHAPE(1), TT_BOOL, tt_cl(0)), TT_FLOATS(0.5f))),
+                      1, 0);
         none = there(tt_zeros(TT_SHAPE(0, 3), TT_F32, TT_CPU));
         TT_CHECK_EQ(tt_tensor_numel(here(none)), 0);
         TT_CHECK_NULL(tt_copy_(tt_zeros(TT_SHAPE(2), TT_F32, TT_CPU), there(TT_FLOATS(1, 2, 3))));
