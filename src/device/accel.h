@@ -112,6 +112,8 @@ tt_stream *tti_stream_of(tt_device d);
 
 /* Wait for all streams of a device, then check for trouble. */
 tt_status tti_streams_sync(tt_device d);
+/* Whether nothing is queued on any stream of the device, as far as we know. */
+bool tti_streams_idle(tt_device d);
 
 /* `later` waits for what `earlier` has queued so far. Nothing happens when they are the same. */
 tt_status tti_stream_after(tt_stream *later, tt_stream *earlier);

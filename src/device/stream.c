@@ -334,6 +334,17 @@ tt_status tti_streams_sync(tt_device d)
     return tti_trouble_check(d);
 }
 
+bool tti_streams_idle(tt_device d)
+{
+    for (tt_stream *s = first_of(d); s != NULL; s = s->next) {
+        bool done = true;
+
+        if (!s->is_external && s->accel->queue_query(s->queue, &done) == TT_OK && !done)
+            return false;
+    }
+    return true;
+}
+
 tt_status tt_stream_sleep(tt_stream *s, uint64_t cycles)
 {
     return s != NULL ? s->accel->sleep(s->queue, cycles) : none("stream_sleep");

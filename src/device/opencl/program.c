@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "device/opencl/cache_file.h"
 #include "device/opencl/cl.h"
@@ -84,6 +85,31 @@ static cl_uint texts_of(const tti_program *p, const char *texts[TTI_MAX_PARTS + 
     return n;
 }
 
+/* One text is compiled at a time, and while devices rest if they come to rest soon: PoCL compiles kernels once more when
+ * they are first launched, in threads of its own, and its compiler was seen to crash when both happen at once. */
+static pthread_mutex_t mu_compiler = PTHREAD_MUTEX_INITIALIZER;
+
+static void wait_for_rest(void)
+{
+    int64_t deadline = tti_deadline(2000);
+
+    for (int i = 0; i < tti_cl_all.n; i++)
+        while (!tti_streams_idle((tt_device){ TT_DEVICE_CL, (int16_t)i }) &&
+               tti_now_ns() < deadline)
+            nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+}
+
+static cl_int compile(cl_program native, const char *options)
+{
+    cl_int code;
+
+    pthread_mutex_lock(&mu_compiler);
+    wait_for_rest();
+    code = build(native, options);
+    pthread_mutex_unlock(&mu_compiler);
+    return code;
+}
+
 /* A driver whose own cache other processes are just writing may fail once. */
 static cl_program from_source(const tti_program *p, const char *options)
 {
@@ -97,7 +123,7 @@ static cl_program from_source(const tti_program *p, const char *options)
 
         if (native == NULL)
             return tti_cl_fail("make a program", code), NULL;
-        code = build(native, options);
+        code = compile(native, options);
         if (code == CL_SUCCESS) {
             atomic_fetch_add(&tti_cl_build_counts.from_source, 1);
             return native;
