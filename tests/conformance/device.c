@@ -150,7 +150,8 @@ static void same_bits(const conform_case *c)
             if (first.grads[i] != NULL && !tt_equal(first.grads[i], again.grads[i]))
                 TT_FAIL_TEST("a second run gives other bits in gradient %d", i);
     }
-    agree(c, n, TT_F32, 1e-3);
+    /* Among thousands of groups of six numbers some are nearly equal: rounding shows in what is left of them. */
+    agree(c, n, TT_F32, strcmp(c->row->name, "group_norm") == 0 ? 1e-3 : 1e-4);
 }
 
 void conform_device(void *ctx)
