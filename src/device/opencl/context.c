@@ -58,13 +58,15 @@ static bool has_extension(cl_device_id id, const char *name)
     return strstr(list, name) != NULL;
 }
 
-/* Computes on our cores, in our memory, and can call our functions. */
+/* Computes on our cores, in our memory, and can call our functions. A device of all types at once is a simulator. */
 static bool computes_here(cl_device_id id)
 {
     cl_device_exec_capabilities can = 0;
+    cl_device_type type = number_of(id, CL_DEVICE_TYPE);
 
     tti_cl.GetDeviceInfo(id, CL_DEVICE_EXECUTION_CAPABILITIES, sizeof can, &can, NULL);
-    return (number_of(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0 &&
+    return (type & CL_DEVICE_TYPE_CPU) != 0 &&
+           (type & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR)) == 0 &&
            (can & CL_EXEC_NATIVE_KERNEL) != 0;
 }
 
