@@ -30,6 +30,7 @@ static cl_int build(cl_program native, const char *options)
 {
     struct sigaction saved[N_SIGNALS];
     bool first = false;
+    stack_t stack;
     cl_int code;
 
     if (!atomic_load_explicit(&first_done, memory_order_acquire)) {
@@ -38,11 +39,13 @@ static cl_int build(cl_program native, const char *options)
         if (!first)
             pthread_mutex_unlock(&mu_first);
     }
+    sigaltstack(NULL, &stack); /* LLVM puts one of its own in place of this thread's */
     for (size_t i = 0; first && i < N_SIGNALS; i++)
         sigaction(signals[i], NULL, &saved[i]);
     code = tti_cl.BuildProgram(native, 0, NULL, options, NULL, NULL);
     for (size_t i = 0; first && i < N_SIGNALS; i++)
         sigaction(signals[i], &saved[i], NULL);
+    sigaltstack(&stack, NULL);
     if (first) {
         atomic_store_explicit(&first_done, true, memory_order_release);
         pthread_mutex_unlock(&mu_first);

@@ -343,20 +343,26 @@ static void on_signal(int number)
 TT_TEST(opencl, builds_leave_signal_handlers_alone)
 {
     static const int numbers[] = { SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGFPE };
+    static char memory[65536];
     struct sigaction mine = { .sa_handler = on_signal }, now;
+    stack_t stack = { .ss_sp = memory, .ss_size = sizeof memory }, before, after;
     char options[32];
 
     setenv("TUTTI_CL_CACHE", "off", 1);
     need_devices(1);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         sigaction(numbers[i], &mine, NULL);
+    TT_REQUIRE_EQ(sigaltstack(&stack, &before), 0);
     for (int round = 0; round < 3; round++) {
         snprintf(options, sizeof options, "-DSCALE=%d", 100 + round);
         TT_CHECK_NOT_NULL(tti_kernel_build(tt_cl(0), &fixture_single, options, "scale"));
         TT_CHECK(fixture_runs(tt_cl(0), &fixture_program, 3));
+        TT_CHECK_EQ(sigaltstack(NULL, &after), 0);
+        TT_CHECK_PTR(after.ss_sp, memory);
         for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
             sigaction(numbers[i], NULL, &now);
             TT_CHECK(now.sa_handler == on_signal);
         }
     }
+    TT_CHECK_EQ(sigaltstack(&before, NULL), 0);
 }
