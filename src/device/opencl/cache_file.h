@@ -23,4 +23,10 @@ void tti_cl_cache_write(const char *name, int claim, const unsigned char *data, 
 
 void tti_cl_cache_drop(const char *name);
 
+/* When files are more than `most` bytes together, remove those that were not used for longest, until a quarter of
+ * that is free. Nothing but our own files is touched. */
+void tti_cl_cache_trim(uint64_t most);
+
+#define TTI_CL_CACHE_BYTES ((uint64_t)512 << 20)
+
 #endif

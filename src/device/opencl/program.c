@@ -233,6 +233,7 @@ static void keep(cl_program native, const char *name)
     data = binaries_of(native, &bytes);
     if (data != NULL) {
         tti_cl_cache_write(name, claim, data, bytes);
+        tti_cl_cache_trim(TTI_CL_CACHE_BYTES);
         atomic_fetch_add(&tti_cl_build_counts.kept, 1);
     } else
         close(claim);

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/sha256.h"
 #include "cl_fixture.h"
+#include "device/opencl/cache_file.h"
 
 /* What a child did, as an exit code: 0 and from where the program came, or 1. */
 enum { WRONG = 1, FROM_SOURCE = 10, KEPT = 11, FROM_DISK = 12, NO_DEVICES = 86 };
@@ -283,4 +285,65 @@ TT_TEST(cl_cache, a_text_that_does_not_build_says_why)
     TT_CHECK_EQ(tt_last_status(), TT_ERR_NOT_FOUND);
     TT_CHECK_CONTAINS(tt_last_error(), "absent");
     TT_CHECK(fixture_runs(tt_cl(0), &fixture_single, 3));
+}
+
+/* ---- the size of the directory -------------------------------------------------------------------- */
+
+/* A file whose name is 64 times `digit` and the ending, last used `age` seconds ago. */
+static void put_file(const char *dir, char digit, const char *ending, int bytes, int age)
+{
+    struct timespec times[2] = { { time(NULL) - age, 0 }, { time(NULL) - age, 0 } };
+    char name[65], path[1024];
+    int fd;
+
+    memset(name, digit, 64);
+    name[64] = '\0';
+    snprintf(path, sizeof path, "%s/%s%s", dir, name, ending);
+    fd = open(path, O_CREAT | O_RDWR, 0600);
+    TT_REQUIRE(fd >= 0);
+    TT_CHECK_EQ(ftruncate(fd, bytes), 0);
+    TT_CHECK_EQ(futimens(fd, times), 0);
+    close(fd);
+}
+
+static bool is_there(const char *dir, char digit, const char *ending)
+{
+    char name[65], path[1024];
+
+    memset(name, digit, 64);
+    name[64] = '\0';
+    snprintf(path, sizeof path, "%s/%s%s", dir, name, ending);
+    return access(path, F_OK) == 0;
+}
+
+TT_TEST(cl_cache, the_least_used_files_go_first)
+{
+    const char *dir = own_directories();
+    char other[600];
+
+    mkdir(dir, 0700);
+    put_file(dir, '1', ".bin", 1000, 500);
+    put_file(dir, '2', ".bin", 1000, 900);
+    put_file(dir, '3', ".bin", 1000, 100);
+    put_file(dir, '4', ".bin", 1000, 700);
+    put_file(dir, '5', ".seen", 0, 100);
+    put_file(dir, '6', ".seen", 0, 3 * 24 * 3600);
+    put_file(dir, '7', ".aB3dEf", 10, 3 * 24 * 3600);
+    snprintf(other, sizeof other, "%s/important.bin", dir);
+    close(open(other, O_CREAT | O_RDWR, 0600));
+    tti_cl_cache_trim(4000);
+    for (char c = '1'; c <= '4'; c++)
+        TT_CHECK(is_there(dir, c, ".bin"));
+    TT_CHECK(is_there(dir, '5', ".seen"));
+    TT_CHECK(!is_there(dir, '6', ".seen"));
+    TT_CHECK(!is_there(dir, '7', ".aB3dEf"));
+    tti_cl_cache_trim(3000); /* leaves 2250 */
+    TT_CHECK(is_there(dir, '1', ".bin"));
+    TT_CHECK(is_there(dir, '3', ".bin"));
+    TT_CHECK(!is_there(dir, '2', ".bin"));
+    TT_CHECK(!is_there(dir, '4', ".bin"));
+    TT_CHECK_EQ(access(other, F_OK), 0);
+    tti_cl_cache_trim(0);
+    TT_CHECK(!is_there(dir, '3', ".bin"));
+    TT_CHECK_EQ(access(other, F_OK), 0);
 }
