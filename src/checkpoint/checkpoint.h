@@ -32,7 +32,7 @@ tt_status tti_checkpoint_set_latest(const char *dir, const char *name);
 
 /* ---- agree.c ------------------------------------------------------------------------------ */
 
-int tti_group_rank(const tt_pg *pg); /* NULL: 0 */
+int tti_group_rank(const tt_pg *pg);       /* NULL: 0 */
 int tti_checkpoint_ranks(const tt_pg *pg); /* NULL: 1 */
 /* Every rank gives how it fared and a value (NULL will do, and is so after a failure): *all_p, a list by ranks,
  * is the caller's. Fails everywhere if one rank failed, naming it. Collective. all_p may be NULL. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Operands as kernels see them: sizes collapsed, strides and places packed into one argument. */
 #include "ops/accel/walk.h"
 
 #include <string.h>
