@@ -352,7 +352,10 @@ TT_TEST(recorder, dumps_while_threads_write_are_consistent)
 
 TT_TEST(recorder, a_killed_writer_leaves_whole_files_only)
 {
+    char path[512];
+
     use_dir(tt_test_tmpdir());
+    snprintf(path, sizeof path, "%s/killed.5.json", tt_test_tmpdir());
     for (int i = 0; i < 10; i++) {
         int64_t until;
         pid_t pid = fork();
@@ -377,8 +380,8 @@ TT_TEST(recorder, a_killed_writer_leaves_whole_files_only)
         cJSON *j = load("killed.5.json");
         if (j != NULL)
             TT_CHECK_EQ(cJSON_GetArraySize(cJSON_GetObjectItem(j, "entries")), TTI_RECORDER_SIZE);
-        else
-            TT_CHECK_EQ(count_files(tt_test_tmpdir()), 0);
+        else /* it did not come that far: there may be the beginning of a file, under another name */
+            TT_CHECK(access(path, F_OK) != 0);
         cJSON_Delete(j);
     }
 }
