@@ -173,7 +173,8 @@ void dist_add_rows_twice(const dist_row *rows, int n)
 {
     add_rows("distributed", TT_TEST_KIND_RANKS, run_row, rows, n);
     add_rows("distributed_threads", TT_TEST_KIND_THREADS, run_row_on_threads, rows, n);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have seen both halves apart */
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) /* they have seen both halves apart */
     add_rows("distributed_devices", TT_TEST_KIND_RANKS, run_row_on_device, rows, n);
 #endif
 }
