@@ -149,6 +149,8 @@ static void step_rare(model *m)
     tti_cache_report(m->d, &before);
     switch (below(4)) {
     case 0:
+        if (before.num_device_alloc == 0)
+            break; /* the cache of a fake device is made with its first block */
         tti_cache_empty(m->d);
         tti_cache_report(m->d, &after);
         TT_REQUIRE_EQ(after.num_sync_all_streams, before.num_sync_all_streams + 1);
