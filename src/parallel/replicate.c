@@ -73,6 +73,22 @@ static tt_module *replica(const tt_module *m, const contents *c, int d)
     return copy;
 }
 
+/* A device that is given twice gets the module's own tensors. Its threads may share what they read, the parameters;
+ * buffers are what layers write, so those of a replica are copies. */
+static tt_status part_buffers(const contents *c, int n_devices)
+{
+    int n_params = tt_state_dict_count(c->params);
+
+    for (int d = 1; d < n_devices; d++)
+        for (int i = n_params; i < c->n; i++) {
+            tt_tensor **t = &c->spread[(size_t)d * (size_t)c->n + (size_t)i];
+
+            if (*t == c->ts[i])
+                TT_TRY(tti_give(t, tt_clone(*t)));
+        }
+    return TT_OK;
+}
+
 static tt_status spread(const contents *c, const tt_device *devices, int n_devices,
                         size_t buffer_bytes)
 {
@@ -82,7 +98,8 @@ static tt_status spread(const contents *c, const tt_device *devices, int n_devic
     TT_TRY(check_place(c->buffers, "buffer", devices[0]));
     if (c->n == 0)
         return TT_OK;
-    return tt_comm_broadcast_coalesced(c->ts, c->n, devices, n_devices, &o, c->spread);
+    TT_TRY(tt_comm_broadcast_coalesced(c->ts, c->n, devices, n_devices, &o, c->spread));
+    return part_buffers(c, n_devices);
 }
 
 tt_status tti_replicate(tt_module *m, const tt_device *devices, int n_devices, size_t buffer_bytes,

@@ -139,14 +139,12 @@ TT_TEST(data_parallel, shared_parameters_stay_shared)
     }
 }
 
-/* Every replica normalises its own samples; the buffers learn those of the first device. */
-TT_TEST(data_parallel, batch_norm_keeps_the_first_devices_statistics)
+/* Every replica normalises its own samples; the buffers learn those of the first. */
+static void statistics_of_the_first(tt_device second)
 {
-    need_devices(2);
-    tt_seed(tt_test_seed());
     TT_SCOPE {
         tt_module *cpu = tt_batch_norm1d_new(3, NULL), *net = on_first(tt_module_copy(cpu));
-        tt_module *dp = tt_data_parallel(net, TT_DEVICES(tt_cl(0), tt_cl(1)), NULL);
+        tt_module *dp = tt_data_parallel(net, TT_DEVICES(tt_cl(0), second), NULL);
         tt_tensor *x = tt_randn(TT_SHAPE(8, 3), TT_F32, TT_CPU), *halves[2];
 
         for (int i = 0; i < 2; i++) {
@@ -162,6 +160,20 @@ TT_TEST(data_parallel, batch_norm_keeps_the_first_devices_statistics)
         tt_module_free(net);
         tt_module_free(cpu);
     }
+}
+
+TT_TEST(data_parallel, batch_norm_keeps_the_first_devices_statistics)
+{
+    need_devices(2);
+    tt_seed(tt_test_seed());
+    statistics_of_the_first(tt_cl(1));
+}
+
+TT_TEST(data_parallel, a_device_listed_twice_has_buffers_of_its_own)
+{
+    need_devices(1);
+    tt_seed(tt_test_seed());
+    statistics_of_the_first(tt_cl(0));
 }
 
 /* ---- what passes between threads ---------------------------------------------------------------- */
