@@ -10,6 +10,7 @@
 #include "tutti/stream.h"
 
 #define TTI_MAX_DEVICES 16 /* of one kind */
+#define TTI_N_KINDS (TT_DEVICE_CUDA + 1)
 
 typedef struct tti_queue tti_queue;     /* a driver's queue */
 typedef struct tti_mark tti_mark;       /* a place in a queue; refers to a driver's event */

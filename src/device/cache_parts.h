@@ -304,7 +304,7 @@ void tti_bin_remove(tti_block *b);
 /* ---- segments, pending blocks: cache_segments.c ------------------------------------------------------ */
 
 /* By kind and index; NULL: not used yet. Stored once, with release, when the cache is ready. */
-extern _Atomic(tti_cache *) tti_caches[3][TTI_MAX_DEVICES];
+extern _Atomic(tti_cache *) tti_caches[TTI_N_KINDS][TTI_MAX_DEVICES];
 
 static inline tti_cache *tti_cache_of(tt_device d)
 {

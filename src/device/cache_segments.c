@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "device/cache_parts.h"
 
-_Atomic(tti_cache *) tti_caches[3][TTI_MAX_DEVICES];
+_Atomic(tti_cache *) tti_caches[TTI_N_KINDS][TTI_MAX_DEVICES];
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 

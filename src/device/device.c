@@ -8,11 +8,10 @@
 #include "base/tls.h"
 #include "device/accel.h"
 
-#define N_KINDS 3
-static const char *const kind_names[N_KINDS] = { "cpu", "cl", "cuda" };
+static const char *const kind_names[TTI_N_KINDS] = { "cpu", "cl", "cuda" };
 
 /* By kind. */
-static TTI_HOT_TLS int16_t current[N_KINDS];
+static TTI_HOT_TLS int16_t current[TTI_N_KINDS];
 
 static const tti_driver *find(int kind)
 {
@@ -24,7 +23,7 @@ static const tti_driver *find(int kind)
 
 char *tt_device_name(tt_device d, char *text, size_t size)
 {
-    const char *kind = d.kind >= 0 && d.kind < N_KINDS ? kind_names[d.kind] : "unknown";
+    const char *kind = d.kind >= 0 && d.kind < TTI_N_KINDS ? kind_names[d.kind] : "unknown";
 
     if ((d.kind == TT_DEVICE_CPU && d.index == 0) || d.index == TT_CURRENT)
         snprintf(text, size, "%s", kind);
@@ -84,14 +83,14 @@ tt_device tt_device_current(tt_device_kind kind)
 {
     tt_device d = { .kind = (int16_t)kind };
 
-    if ((unsigned)kind < N_KINDS)
+    if ((unsigned)kind < TTI_N_KINDS)
         d.index = current[kind];
     return d;
 }
 
 tt_status tt_device_resolve(tt_device d, tt_device *resolved_p)
 {
-    if (d.index == TT_CURRENT && (unsigned)d.kind < N_KINDS)
+    if (d.index == TT_CURRENT && (unsigned)d.kind < TTI_N_KINDS)
         d.index = current[d.kind];
     if (tti_driver_of(d) == NULL)
         return tt_last_status();
@@ -172,7 +171,7 @@ tt_status tt_device_parse(const char *text, tt_device *device_p)
         return TT_FAIL(TT_ERR_INVALID, "device: expected a name such as \"cpu\", got NULL");
     colon = strchr(text, ':');
     len = colon != NULL ? (size_t)(colon - text) : strlen(text);
-    for (int kind = 0; kind < N_KINDS; kind++) {
+    for (int kind = 0; kind < TTI_N_KINDS; kind++) {
         tt_device d = { .kind = (int16_t)kind };
 
         if (strlen(kind_names[kind]) != len || strncmp(text, kind_names[kind], len) != 0)

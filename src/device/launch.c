@@ -13,8 +13,8 @@ static const tti_accel *accel_at(tt_device d)
     return tti_driver_of(d)->accel;
 }
 
-static tt_device_properties facts[3][TTI_MAX_DEVICES];
-static _Atomic bool known[3][TTI_MAX_DEVICES];
+static tt_device_properties facts[TTI_N_KINDS][TTI_MAX_DEVICES];
+static _Atomic bool known[TTI_N_KINDS][TTI_MAX_DEVICES];
 
 /* Asked for once. Two threads that ask at the same time write the same. */
 static const tt_device_properties *facts_of(tt_device d)

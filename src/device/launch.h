@@ -42,7 +42,7 @@ struct tti_arg {
 
 /* Where a built kernel is remembered. Zero at first. */
 typedef struct tti_kernel_slot {
-    _Atomic(tti_kernel *) of[3]; /* by tt_device_kind */
+    _Atomic(tti_kernel *) of[TTI_N_KINDS]; /* by tt_device_kind */
 } tti_kernel_slot;
 
 /* The kernel `name` of the program, built with `options` (-D...) for the kind of d. The options always also

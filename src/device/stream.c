@@ -7,7 +7,6 @@
 #include "base/tls.h"
 #include "device/accel.h"
 
-#define N_KINDS 3
 #define ENOUGH_STREAMS 32 /* of a device and priority that were given back */
 
 /* Streams of a device are never destroyed, because freed memory remembers them; those given back are handed out
@@ -17,12 +16,12 @@ typedef struct device_streams {
     _Atomic(tt_stream *) head;
 } device_streams;
 
-static device_streams all[N_KINDS][TTI_MAX_DEVICES];
+static device_streams all[TTI_N_KINDS][TTI_MAX_DEVICES];
 static pthread_mutex_t mu_streams = PTHREAD_MUTEX_INITIALIZER;
 
 /* What a thread uses instead of default streams; made when it first does. */
 typedef struct thread_streams {
-    tt_stream *current[N_KINDS][TTI_MAX_DEVICES];
+    tt_stream *current[TTI_N_KINDS][TTI_MAX_DEVICES];
 } thread_streams;
 
 static TTI_HOT_TLS thread_streams *mine;
