@@ -42,6 +42,12 @@ typedef struct tti_attention {
     uint64_t seed, offset; /* of the dropout's random numbers */
 } tti_attention;
 
+/* What target classes may be. */
+typedef struct tti_class_range {
+    int64_t n_classes, ignore;
+    bool nll; /* whose they are: nll_loss, else cross_entropy */
+} tti_class_range;
+
 /* Losses of elements a against b. */
 typedef enum tti_pair_loss {
     TTI_LOSS_MSE,
@@ -66,6 +72,11 @@ typedef struct tti_nn_kernels {
     tt_status (*cross_entropy_grad)(tt_tensor *dx, const tt_tensor *x, const tt_tensor *lse,
                                     const tt_tensor *target, const tt_tensor *weight,
                                     const tt_tensor *scale, double factor);
+    /* Where the host does not read memory (NULL on the CPU): target int64 [rows], checked there, into marked, -1
+     * where it is to be ignored; weights [rows] = that of each one's class (1 without weight), 0 where ignored.
+     * weight and weights are statistics. */
+    tt_status (*classes)(tt_tensor *marked, tt_tensor *weights, const tt_tensor *target,
+                         const tt_tensor *weight, const tti_class_range *range);
     /* out (0-d, a's type) = p[0] * the sum of the losses of a's elements against b's; p[1]: beta. */
     tt_status (*pair_loss)(tti_pair_loss kind, tt_tensor *out, const tt_tensor *a,
                            const tt_tensor *b, const double p[2]);

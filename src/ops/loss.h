@@ -11,18 +11,6 @@ bool tti_loss_given(const char *name, const tt_tensor *input, const tt_tensor *t
 /* Reduce losses of single elements as asked. */
 tt_tensor *tti_loss_reduce(tt_tensor *losses, tt_reduction reduction);
 
-/* What classes may be. */
-typedef struct tti_class_range {
-    int64_t n_classes, ignore;
-    bool nll; /* whose they are: nll_loss, else cross_entropy */
-} tti_class_range;
-
-/* Where the host does not read memory: target int64 [rows], checked there, into marked, -1 where it is to be
- * ignored; weights [rows] = that of each one's class (1 without weight), 0 where ignored. weight and
- * weights are statistics. ops/accel/nn_softmax.c. */
-tt_status tti_accel_classes(tt_tensor *marked, tt_tensor *weights, const tt_tensor *target,
-                            const tt_tensor *weight, const tti_class_range *range);
-
 /* Classes of a loss over rows [rows, classes]: checked, and as kernels want them. */
 typedef struct tti_classes {
     tt_tensor *target; /* int64 [rows], contiguous; -1 where ignored */

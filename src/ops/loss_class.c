@@ -117,10 +117,13 @@ static tt_status classes_on_device(const tti_classes *c, const tti_class_range *
                                    tt_tensor **marked_p, tt_tensor **weights_p, tt_dtype real)
 {
     const tt_tensor *t = c->target;
+    const tti_nn_kernels *k = tti_kernels_of(t)->nn;
 
+    if (k->classes == NULL)
+        return tti_no_kernel("cross_entropy", t);
     TT_TRY(tti_give(marked_p, tti_empty(t->dims, t->n_dims, TT_I64, t->device)));
     TT_TRY(tti_give(weights_p, tti_empty(&t->numel, 1, real, t->device)));
-    return tti_accel_classes(*marked_p, *weights_p, t, c->weight, range);
+    return k->classes(*marked_p, *weights_p, t, c->weight, range);
 }
 
 static tt_status check_on_device(tti_classes *c, const tti_class_range *range, tt_dtype real)

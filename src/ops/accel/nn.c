@@ -31,6 +31,7 @@ const tti_nn_kernels tti_accel_nn = {
     .softmax_grad = tti_accel_softmax_grad,
     .cross_entropy = tti_accel_cross_entropy,
     .cross_entropy_grad = tti_accel_cross_entropy_grad,
+    .classes = tti_accel_classes,
     .conv = tti_accel_conv,
     .conv_grad_input = tti_accel_conv_grad_input,
     .conv_grad_weight = tti_accel_conv_grad_weight,

@@ -54,6 +54,8 @@ tt_status tti_accel_cross_entropy(tt_tensor *losses, tt_tensor *lse, const tt_te
 tt_status tti_accel_cross_entropy_grad(tt_tensor *dx, const tt_tensor *x, const tt_tensor *lse,
                                        const tt_tensor *target, const tt_tensor *weight,
                                        const tt_tensor *scale, double factor);
+tt_status tti_accel_classes(tt_tensor *marked, tt_tensor *weights, const tt_tensor *target,
+                            const tt_tensor *weight, const tti_class_range *range);
 
 tt_status tti_accel_pair_loss(tti_pair_loss kind, tt_tensor *out, const tt_tensor *a,
                               const tt_tensor *b, const double p[2]);

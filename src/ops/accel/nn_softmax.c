@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and cross-entropy on accelerators. */
 #include "ops/accel/nn.h"
-#include "ops/loss.h"
 
 extern const char tti_source_nn_softmax[];
 
