@@ -2,6 +2,7 @@
 /* Launches on current streams, their sizes, and the trouble that kernels report. */
 #include "device/launch.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define GROUPS_PER_UNIT 16      /* of a GPU: enough to hide waiting for memory */
@@ -14,23 +15,24 @@ static const tti_accel *accel_at(tt_device d)
 }
 
 static tt_device_properties facts[TTI_N_KINDS][TTI_MAX_DEVICES];
-static _Atomic bool known[TTI_N_KINDS][TTI_MAX_DEVICES];
+static _Atomic bool known[TTI_N_KINDS][TTI_MAX_DEVICES]; /* set last, under asking */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
-/* Asked for once. Two threads that ask at the same time write the same. */
+static void ask(tt_device d)
+{
+    pthread_mutex_lock(&asking);
+    if (!atomic_load_explicit(&known[d.kind][d.index], memory_order_relaxed)) {
+        accel_at(d)->properties(d.index, &facts[d.kind][d.index]);
+        atomic_store_explicit(&known[d.kind][d.index], true, memory_order_release);
+    }
+    pthread_mutex_unlock(&asking);
+}
+
 static const tt_device_properties *facts_of(tt_device d)
 {
-    tt_device_properties *p = &facts[d.kind][d.index];
-
-    if (tt_unlikely(!atomic_load_explicit(&known[d.kind][d.index], memory_order_acquire))) {
-        static atomic_flag lock = ATOMIC_FLAG_INIT;
-
-        while (atomic_flag_test_and_set_explicit(&lock, memory_order_acquire))
-            ;
-        accel_at(d)->properties(d.index, p);
-        atomic_store_explicit(&known[d.kind][d.index], true, memory_order_release);
-        atomic_flag_clear_explicit(&lock, memory_order_release);
-    }
-    return p;
+    if (tt_unlikely(!atomic_load_explicit(&known[d.kind][d.index], memory_order_acquire)))
+        ask(d);
+    return &facts[d.kind][d.index];
 }
 
 bool tti_device_is_cpu(tt_device d)
