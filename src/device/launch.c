@@ -84,7 +84,11 @@ tti_grid tti_grid_rows(tt_device d, uint64_t rows, uint64_t width)
 tti_kernel *tti_kernel_build(tt_device d, const tti_program *p, const char *options,
                              const char *name)
 {
-    return accel_at(d)->kernel(p, options, name);
+    tti_kernel *k = accel_at(d)->kernel(p, options, name);
+
+    if (k != NULL)
+        tti_kernel_text_write(p, options);
+    return k;
 }
 
 tt_status tti_launch(tt_device d, tti_kernel *k, tti_grid grid, const tti_arg *args, int n_args)

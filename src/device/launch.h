@@ -64,6 +64,9 @@ static inline tti_kernel *tti_kernel_get(tti_kernel_slot *slot, tt_device d, con
     return k;
 }
 
+/* Where TUTTI_KERNEL_TEXTS names a directory: the whole text of a program that was built, after a line of its options. */
+void tti_kernel_text_write(const tti_program *p, const char *options);
+
 /* Work-items per group that kernels are built for: WG. 1 on devices that are CPUs, where a group is a loop. */
 int tti_group_size(tt_device d);
 
