@@ -17,7 +17,9 @@
  * literals; no names that are keywords in OpenCL C or C++; no templates: one text is built once per element
  * type, with -DIS_F32 and the like, which give T (as stored), A (in which it is computed: float for 16-bit
  * floats), LD(p, i) and ST(p, i, x) between them; for complex types T, R (its real type) and members re, im.
- * Devices that are CPUs run groups of one work-item (WG is 1) and get contiguous chunks. */
+ * Devices that are CPUs run groups of one work-item (WG is 1) and get contiguous chunks.
+ *
+ * tests/kernels compiles every text as CUDA, to PTX; none has run on such a device so far. */
 #ifdef __OPENCL_VERSION__
 #pragma OPENCL FP_CONTRACT OFF
 #ifdef HAS_FP64
@@ -41,7 +43,6 @@ typedef double f64;
 #define KERNEL __kernel __attribute__((reqd_work_group_size(WG, 1, 1)))
 #define FN static inline
 #define GLOBAL __global
-#define CONSTANT __constant
 #define LPTR __local
 #define SHARED __local
 #define RESTRICT restrict
@@ -59,22 +60,79 @@ typedef double f64;
 #define U2D(x) as_double(x)
 #define LDH(p, i) vload_half((i), (const __global half *)(p))
 #define STH(p, i, x) vstore_half_rte((x), (i), (__global half *)(p))
+#define CAS_U32(p, old, new) atomic_cmpxchg((volatile __global u32 *)(p), (u32)(old), (u32)(new))
+#define CAS_U64(p, old, new) atom_cmpxchg((volatile __global u64 *)(p), (u64)(old), (u64)(new))
+
+#elif defined(__CUDACC__) /* for NVRTC; its -fmad=false is FP_CONTRACT OFF */
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef short i16;
+typedef unsigned int u32;
+typedef int i32;
+typedef unsigned long long u64;
+typedef long long i64;
+typedef float f32;
+typedef double f64;
+
+#define inline __device__ inline /* texts that are shared with the CPU say `static inline` */
+#define KERNEL extern "C" __global__ __launch_bounds__(WG)
+#define FN static inline
+#define GLOBAL
+#define LPTR
+#define SHARED __shared__
+#define RESTRICT __restrict__
+#define GID ((u64)blockIdx.x * WG + threadIdx.x)
+#define LID ((u64)threadIdx.x)
+#define GRP ((u64)blockIdx.x)
+#define NGRP ((u64)gridDim.x)
+#define GSZ ((u64)gridDim.x * WG)
+#define BARRIER __syncthreads()
+#define MULHI(a, b) __umulhi((u32)(a), (u32)(b))
+#define MULHI64(a, b) __umul64hi((u64)(a), (u64)(b))
+#define F2U(x) __float_as_uint(x)
+#define U2F(x) __uint_as_float(x)
+#define D2U(x) ((u64)__double_as_longlong(x))
+#define U2D(x) __longlong_as_double((i64)(x))
+#ifndef INFINITY
+#define INFINITY U2F(0x7f800000u)
+#define NAN U2F(0x7fc00000u)
+#endif
+#define FP_FAST_FMAF
+
+FN f32 f16_to_f32(u16 h)
+{
+    f32 x;
+
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+
+FN u16 f32_to_f16(f32 x)
+{
+    u16 h;
+
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x)); /* to nearest even */
+    return h;
+}
+
+#define LDH(p, i) f16_to_f32((p)[i])
+#define STH(p, i, x) ((p)[i] = f32_to_f16(x))
+#define CAS_U32(p, old, new) atomicCAS((u32 *)(p), (u32)(old), (u32)(new))
+#define CAS_U64(p, old, new) atomicCAS((u64 *)(p), (u64)(old), (u64)(new))
+#endif
 
 /* A memory argument: a buffer and where in it; or an address where the device computes in the host's memory, which
  * drivers queue in half the time. */
 #ifdef HOST_ADDRESSES
 #define MEM(T, name) u64 name##_at
-#define OPEN(T, name) __global T *name = (__global T *)name##_at
+#define OPEN(T, name) GLOBAL T *name = (GLOBAL T *)name##_at
 #define IS_NULL(name) (name##_at == 0)
 #else
-#define MEM(T, name) __global T *name##_base, u64 name##_at
-#define OPEN(T, name) __global T *name = (__global T *)((__global const char *)name##_base + name##_at)
+#define MEM(T, name) GLOBAL T *name##_base, u64 name##_at
+#define OPEN(T, name) GLOBAL T *name = (GLOBAL T *)((GLOBAL const char *)name##_base + name##_at)
 #define IS_NULL(name) (name##_base == 0)
 #endif
-
-#define CAS_U32(p, old, new) atomic_cmpxchg((volatile __global u32 *)(p), (u32)(old), (u32)(new))
-#define CAS_U64(p, old, new) atom_cmpxchg((volatile __global u64 *)(p), (u64)(old), (u64)(new))
-#endif /* the CUDA half of this file comes with that kind of device */
 
 /* FOR_EACH(i, n): every i in [0, n) once over all work-items. On a CPU each item has one contiguous chunk,
  * which compilers turn into vector code; elsewhere neighbours take neighbouring elements. */
