@@ -108,7 +108,7 @@ static void compare(const tti_conv *g, tt_dtype dtype, tt_device d)
 
 static void all_by(const char *way, int rounds)
 {
-    static const tt_dtype types[] = { TT_F32, TT_F64, TT_F16, TT_BF16, TT_C64 };
+    static const tt_dtype types[] = { TT_F32, TT_F64, TT_F16, TT_BF16, TT_C64, TT_C128 };
 
     setenv("TUTTI_CL_GEMM", way, 1);
     tt_device d = twins_device();

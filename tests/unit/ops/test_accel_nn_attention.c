@@ -111,4 +111,6 @@ ACCEL_TEST(accel_nn, small_attention)
         accel_compare_tol("attend", attend, r, 5e-5);
     memcpy(r.n, (const int64_t[]){ 11, 3, 67, 2002 }, sizeof r.n); /* more than one tile of keys */
     accel_compare_tol("attend", attend, r, 5e-5);
+    r.dtype = TT_F64;
+    accel_compare_tol("attend", attend, r, 5e-5);
 }
