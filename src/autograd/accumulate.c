@@ -67,9 +67,11 @@ tt_tensor *tti_grad_fit(tt_tensor *g, const tti_out_meta *m, const char *what)
     return g;
 }
 
-/* Nobody else can see the elements of t. */
+/* Nobody else can see the elements of t, or has a use for them. */
 static bool exclusive(const tt_tensor *t)
 {
+    if (tt_unlikely((t->flags & TTI_HOME) != 0))
+        return atomic_load(&t->refs) == 1;
     return t->storage != NULL && atomic_load(&t->refs) == 1 &&
            atomic_load(&t->storage->refs) == 1 && t->storage->release == NULL &&
            t->storage->driver != NULL && t->grad_fn == NULL;
@@ -142,7 +144,9 @@ tt_status tti_accumulate(tt_tensor *leaf, tt_tensor *g, bool create_graph)
         sum = next_grad(m->grad, g, create_graph);
     if (sum != NULL) {
         old = m->grad;
+        sum->flags &= (uint16_t)~TTI_HOME;
         m->grad = sum;
+        m->home_taken = false;
         tt_tensor_free(old);
     }
     tt_scope_close(&scope);

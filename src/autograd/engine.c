@@ -409,6 +409,7 @@ tt_status tti_engine_walk(const tti_walk *w)
 {
     tti_run run;
     tt_grad_guard guard;
+    bool homes = tti_homes_open;
     tt_status st;
 
     tti_run_init(&run);
@@ -417,6 +418,7 @@ tt_status tti_engine_walk(const tti_walk *w)
     run.outer = current_run;
     current_run = &run;
     guard = tt_grad_guard_open(w->create_graph ? TT_GRAD_ON : TT_GRAD_OFF);
+    tti_homes_open = !w->create_graph && w->inputs == NULL;
 
     st = start(&run, w);
     if (st == TT_OK)
@@ -427,6 +429,7 @@ tt_status tti_engine_walk(const tti_walk *w)
         if (run.end_calls[i].failed != NULL)
             run.end_calls[i].failed(run.end_calls[i].ctx);
 
+    tti_homes_open = homes;
     tt_grad_guard_close(&guard);
     current_run = run.outer;
     tti_run_fini(&run);

@@ -30,8 +30,21 @@ static void free_buckets(tti_ddp_bucket *bs, int n)
     tti_mfree(bs);
 }
 
+tt_status tti_ddp_homes(tt_ddp *d, bool open)
+{
+    for (int i = 0; d->views && i < d->n_params; i++) {
+        tti_ddp_param *p = &d->params[i];
+        bool mine = p->view != NULL && tti_grad_home(p->t) == p->view;
+
+        if (open ? p->view != NULL && !mine : mine)
+            TT_TRY(tti_set_grad_home(p->t, open ? p->view : NULL));
+    }
+    return TT_OK;
+}
+
 void tti_ddp_free_buckets(tt_ddp *d)
 {
+    (void)tti_ddp_homes(d, false); /* takes nothing that could be missing */
     free_buckets(d->buckets, d->n_buckets);
     d->buckets = NULL;
     d->n_buckets = 0;
@@ -163,7 +176,7 @@ static tt_status install(layout *l)
     d->buckets = l->buckets;
     d->n_buckets = l->n_buckets;
     l->buckets = NULL;
-    return TT_OK;
+    return tti_ddp_homes(d, true);
 }
 
 /* Dense gradients by size; after them sparse ones, each for itself. */

@@ -195,6 +195,7 @@ void tt_ddp_remove_hooks(tt_ddp *d)
     if (d == NULL)
         return;
     tti_ddp_unhook_outputs(d);
+    (void)tti_ddp_homes(d, false);
     d->removed = true;
 }
 

@@ -302,6 +302,7 @@ static void backward_failed(void *ctx)
     tt_ddp *d = ctx;
 
     d->state = TTI_DDP_FAILED;
+    (void)tti_ddp_homes(d, false);
 }
 
 /* ---- the beginning ------------------------------------------------------------------------- */
@@ -346,7 +347,7 @@ tt_status tti_ddp_reset(tt_ddp *d)
         d->params[i].kept = NULL;
     }
     d->state = TTI_DDP_IDLE;
-    return st;
+    return st == TT_OK ? tti_ddp_homes(d, true) : st;
 }
 
 static tt_status begin(tt_ddp *d)

@@ -118,6 +118,8 @@ struct tti_grad_meta {
     tt_hook *hooks;      /* leaf: on its gradient */
     tt_hook *pre_hooks;  /* leaf: before accumulation */
     tt_hook *post_hooks; /* leaf: after accumulation */
+    tt_tensor *home;     /* leaf, owned: where its gradient is to be; NULL: anywhere */
+    bool home_taken;     /* a gradient of the running backward is there already */
 };
 
 extern TTI_HOT_TLS tt_grad_mode tti_grad_mode;
@@ -161,6 +163,11 @@ static inline bool tti_has_saved(const tti_node *n, int i)
     return n->saved[i].t != NULL || n->saved[i].frame != NULL;
 }
 
+/* A tensor for the gradient of input i, not filled: in the leaf's home if it is free and of that shape and type,
+ * else new. Scope-owned. For gradients that are written once, by what comes next, and given to that input only. */
+tt_tensor *tti_grad_new(const tti_node *n, int i, const int64_t *dims, int n_dims, tt_dtype dtype,
+                        tt_device device);
+
 /* *slot = value; a NULL value is the failure of the expression that made it. */
 static inline tt_status tti_give(tt_tensor **slot, tt_tensor *value)
 {
@@ -181,6 +188,14 @@ void tti_graph_drop(tt_tensor *t);
 
 /* A tensor over the same storage that is no part of any graph; scope-owned. */
 tt_tensor *tti_alias(tt_tensor *t);
+
+/* The leaf's first gradient is wanted in `home`, contiguous memory like the leaf that nobody else uses while the leaf has
+ * no gradient. NULL: anywhere. It is a wish: who sets it has to look where the gradient is. */
+tt_status tti_set_grad_home(tt_tensor *leaf, tt_tensor *home);
+tt_tensor *tti_grad_home(const tt_tensor *leaf);
+
+/* Whether gradients of this thread's backward may go home: they end in leaves and nowhere else. */
+extern TTI_HOT_TLS bool tti_homes_open;
 
 /* ---- hooks ------------------------------------------------------------------------------- */
 

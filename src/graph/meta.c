@@ -29,6 +29,7 @@ void tti_graph_drop(tt_tensor *t)
     if (t->meta == NULL)
         return;
     tt_tensor_free(t->meta->grad);
+    tt_tensor_free(t->meta->home);
     tti_hooks_free(&t->meta->hooks);
     tti_hooks_free(&t->meta->pre_hooks);
     tti_hooks_free(&t->meta->post_hooks);

@@ -11,7 +11,7 @@
 
 static tt_tensor *conv(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tti_conv *g);
 static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g);
-static tt_tensor *conv_weight(tt_tensor *y, tt_tensor *x, const tti_conv *g);
+static tt_tensor *conv_weight(const tti_node *n, tt_tensor *y, tt_tensor *x, const tti_conv *g);
 
 /* ---- the three operators ------------------------------------------------------------------ */
 
@@ -35,7 +35,7 @@ static tt_status conv_backward(tti_node *n, tt_tensor *const *go, tt_tensor **gi
         TT_TRY(tti_give(&gi[2], bias_grad(go[0])));
     if (tti_needs(n, 1)) {
         x = saved(n, 0);
-        TT_TRY(tti_give(&gi[1], conv_weight(go[0], x, g)));
+        TT_TRY(tti_give(&gi[1], conv_weight(n, go[0], x, g)));
     }
     if (tti_needs(n, 0)) {
         w = saved(n, 1);
@@ -51,7 +51,7 @@ static tt_status conv_input_backward(tti_node *n, tt_tensor *const *go, tt_tenso
     if (tti_needs(n, 0))
         TT_TRY(tti_give(&gi[0], conv(go[0], saved(n, 1), NULL, g)));
     if (tti_needs(n, 1))
-        TT_TRY(tti_give(&gi[1], conv_weight(saved(n, 0), go[0], g)));
+        TT_TRY(tti_give(&gi[1], conv_weight(n, saved(n, 0), go[0], g)));
     return TT_OK;
 }
 
@@ -115,7 +115,8 @@ static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g)
     return tti_call_end(&c, x, tti_kernels_of(w)->nn->conv_grad_input(x, y, w, g));
 }
 
-static tt_tensor *conv_weight(tt_tensor *y, tt_tensor *x, const tti_conv *g)
+/* As the gradient of input 1 of n. */
+static tt_tensor *conv_weight(const tti_node *n, tt_tensor *y, tt_tensor *x, const tti_conv *g)
 {
     tt_tensor *in[] = { y, x };
     tti_call c = {
@@ -128,7 +129,7 @@ static tt_tensor *conv_weight(tt_tensor *y, tt_tensor *x, const tti_conv *g)
         return NULL;
     tti_call_save(&c, y);
     tti_call_save(&c, x);
-    w = tti_empty(dims, 4, (tt_dtype)y->dtype, y->device);
+    w = tti_grad_new(n, 1, dims, 4, (tt_dtype)y->dtype, y->device);
     y = tti_contiguous(y);
     x = tti_contiguous(x);
     if (w == NULL || x == NULL || y == NULL)

@@ -133,7 +133,8 @@ static tt_status sum_rows(tt_tensor *dw, tt_tensor *dy, tt_tensor *flat, const e
     return tti_kernels_of(dy)->nn->embedding_grad(dw, dy, flat, a->padding);
 }
 
-static tt_tensor *dense_grad(tt_tensor *dy, tt_tensor *flat, tt_tensor *index,
+/* As the gradient of input 0 of n. */
+static tt_tensor *dense_grad(const tti_node *n, tt_tensor *dy, tt_tensor *flat, tt_tensor *index,
                              const embedding_attrs *a)
 {
     tti_call c = { .op = &op_dense, .n_in = 1, .in = &dy, .attrs = a, .attrs_bytes = sizeof *a };
@@ -144,7 +145,7 @@ static tt_tensor *dense_grad(tt_tensor *dy, tt_tensor *flat, tt_tensor *index,
 
     if (!tti_call_begin(&c))
         return NULL;
-    dw = tti_empty(dims, 2, real, dy->device);
+    dw = tti_grad_new(n, 0, dims, 2, real, dy->device);
     tti_call_save(&c, flat);
     tti_call_save(&c, index);
     st = sum_rows(dw, tti_contiguous(tti_cast(dy, real)), flat, a);
@@ -160,7 +161,7 @@ static tt_status embedding_backward(tti_node *n, tt_tensor *const *grad_out, tt_
     TT_TRY(tti_made(flat));
     TT_TRY(tti_made(index));
     if (!a->sparse)
-        return tti_give(&grad_in[0], dense_grad(dy, flat, index, a));
+        return tti_give(&grad_in[0], dense_grad(n, dy, flat, index, a));
     rows = tt_reshape(dy, TT_SHAPE(flat->numel, dy->dims[dy->n_dims - 1]));
     return tti_give(&grad_in[0], tti_sparse_rows(flat, rows, a->rows, a->padding));
 }

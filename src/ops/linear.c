@@ -38,14 +38,14 @@ static tt_tensor *input_grad(tt_tensor *g, tt_tensor *w)
     return dx;
 }
 
-static tt_tensor *weight_grad(tt_tensor *g, tt_tensor *x)
+static tt_tensor *weight_grad(const tti_node *n, tt_tensor *g, tt_tensor *x)
 {
     int64_t in = x->dims[x->n_dims - 1], out = g->dims[g->n_dims - 1];
 
     if (tti_grad_mode == TT_GRAD_ON || tt_dtype_is_complex((tt_dtype)g->dtype))
         return tt_mm(tt_t(tt_reshape(g, TT_SHAPE(in != 0 ? x->numel / in : 0, out))),
                      tt_conj(tt_reshape(x, TT_SHAPE(in != 0 ? x->numel / in : 0, in))));
-    return tti_mm(as_rows(g), as_rows(x), true, false);
+    return tti_mm_grad(n, 1, as_rows(g), as_rows(x), true, false);
 }
 
 static tt_tensor *bias_grad(tt_tensor *g)
@@ -66,7 +66,7 @@ static tt_status linear_backward(tti_node *n, tt_tensor *const *go, tt_tensor **
         x = tti_saved_get(n, 0);
         if (x == NULL)
             return tt_last_status();
-        TT_TRY(tti_give(&gi[1], weight_grad(g, x)));
+        TT_TRY(tti_give(&gi[1], weight_grad(n, g, x)));
     }
     if (tti_needs(n, 2))
         TT_TRY(tti_give(&gi[2], bias_grad(g)));

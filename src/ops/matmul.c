@@ -13,23 +13,45 @@ static tt_status gemm(tt_tensor *out, const tt_tensor *a, const tt_tensor *b, co
     return k->gemm != NULL ? k->gemm(out, a, b, g) : tti_no_kernel("matmul", out);
 }
 
-tt_tensor *tti_mm(const tt_tensor *a, const tt_tensor *b, bool trans_a, bool trans_b)
+/* The sizes of op(a) @ op(b). */
+static void product_dims(const tt_tensor *a, const tt_tensor *b, bool trans_a, bool trans_b,
+                         int64_t d[3])
 {
-    int64_t d[3];
-    tt_tensor *out;
-    int n;
+    int n = a->n_dims;
 
-    if (a == NULL || b == NULL)
-        return NULL; /* a view that could not be made */
-    n = a->n_dims;
     d[0] = a->dims[0];
     d[n - 2] = a->dims[trans_a ? n - 1 : n - 2];
     d[n - 1] = b->dims[trans_b ? n - 2 : n - 1];
-    out = tti_empty(d, n, (tt_dtype)a->dtype, a->device);
-    return gemm(out, a, b, &(tti_gemm){ .alpha = 1.0, .trans_a = trans_a, .trans_b = trans_b }) ==
-                   TT_OK
-               ? out
-               : NULL;
+}
+
+static tt_tensor *mm_into(tt_tensor *out, const tt_tensor *a, const tt_tensor *b, bool trans_a,
+                          bool trans_b)
+{
+    tti_gemm how = { .alpha = 1.0, .trans_a = trans_a, .trans_b = trans_b };
+
+    return gemm(out, a, b, &how) == TT_OK ? out : NULL;
+}
+
+tt_tensor *tti_mm(const tt_tensor *a, const tt_tensor *b, bool trans_a, bool trans_b)
+{
+    int64_t d[3];
+
+    if (a == NULL || b == NULL)
+        return NULL; /* a view that could not be made */
+    product_dims(a, b, trans_a, trans_b, d);
+    return mm_into(tti_empty(d, a->n_dims, (tt_dtype)a->dtype, a->device), a, b, trans_a, trans_b);
+}
+
+tt_tensor *tti_mm_grad(const tti_node *n, int i, const tt_tensor *a, const tt_tensor *b,
+                       bool trans_a, bool trans_b)
+{
+    int64_t d[3];
+
+    if (a == NULL || b == NULL)
+        return NULL;
+    product_dims(a, b, trans_a, trans_b, d);
+    return mm_into(tti_grad_new(n, i, d, a->n_dims, (tt_dtype)a->dtype, a->device), a, b, trans_a,
+                   trans_b);
 }
 
 /* ---- mm and bmm --------------------------------------------------------------------------- */
@@ -55,14 +77,14 @@ static tt_status mm_backward(tti_node *n, tt_tensor *const *go, tt_tensor **gi)
         if (other == NULL)
             return tt_last_status();
         TT_TRY(tti_give(&gi[0],
-                        simple(g) ? tti_mm(g, other, false, true) : tt_matmul(g, adjoint(other))));
+                        simple(g) ? tti_mm_grad(n, 0, g, other, false, true) : tt_matmul(g, adjoint(other))));
     }
     if (tti_needs(n, 1)) {
         other = tti_saved_get(n, 0);
         if (other == NULL)
             return tt_last_status();
         TT_TRY(tti_give(&gi[1],
-                        simple(g) ? tti_mm(other, g, true, false) : tt_matmul(adjoint(other), g)));
+                        simple(g) ? tti_mm_grad(n, 1, other, g, true, false) : tt_matmul(adjoint(other), g)));
     }
     return TT_OK;
 }

@@ -8,4 +8,8 @@
 /* op(a) @ op(b) of two matrices, or of two batches of them, in a new tensor; NULL on failure. */
 tt_tensor *tti_mm(const tt_tensor *a, const tt_tensor *b, bool trans_a, bool trans_b);
 
+/* The same as the gradient of input i of n. */
+tt_tensor *tti_mm_grad(const tti_node *n, int i, const tt_tensor *a, const tt_tensor *b,
+                       bool trans_a, bool trans_b);
+
 #endif

@@ -40,6 +40,7 @@ enum {
     TTI_INFERENCE = 8,  /* made in inference mode */
     TTI_VIEW = 16,      /* made by a view operator from another tensor */
     TTI_COALESCED = 32, /* sparse: sorted, each index once */
+    TTI_HOME = 64,      /* a gradient on its way to the leaf whose home it is in: see graph.h */
 };
 
 struct tt_tensor {
