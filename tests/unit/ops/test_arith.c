@@ -185,6 +185,9 @@ TT_TEST(arith, powers)
         TT_CHECK_CLOSE(tt_pow_scalar(TT_FLOATS(4, 2), -0.5), 1e-6, 0.5, M_SQRT1_2);
         TT_CHECK_CLOSE(tt_rpow_scalar(TT_FLOATS(3, -1, 0.5), 2), 1e-6, 8, 0.5, M_SQRT2);
         TT_CHECK_VALUES(tt_pow(TT_FLOATS(0, NAN, -8), TT_FLOATS(0, 0, 3)), 1, 1, -512);
+        TT_CHECK_VALUES(tt_pow_scalar(TT_FLOATS(0, NAN, -8), 0), 1, 1, 1);
+        TT_CHECK_VALUES(tt_pow_scalar(TT_FLOATS(-2, NAN, 0), 3), -8, NAN, 0);
+        TT_CHECK_VALUES(tt_pow_scalar(TT_FLOATS(-2, NAN, 0), -3), -0.125, NAN, INFINITY);
     }
 }
 
