@@ -28,7 +28,8 @@ typedef struct tt_op_event {
 } tt_op_event;
 
 /* Before: return TT_OK to let it run; anything else makes the operator fail with ERR_VETOED and the
- * message recorded by tt_fail, if any. After: the result is ignored. */
+ * message recorded by tt_fail, if any. After: the result is ignored. Tensors of an event may change later, gradients
+ * in the buckets of data parallel training for one: clone what you keep. */
 typedef tt_status (*tt_observer_fn)(void *ctx, const tt_op_event *event);
 
 typedef struct tt_observer tt_observer;

@@ -144,9 +144,9 @@ tt_status tti_accumulate(tt_tensor *leaf, tt_tensor *g, bool create_graph)
         sum = next_grad(m->grad, g, create_graph);
     if (sum != NULL) {
         old = m->grad;
-        sum->flags &= (uint16_t)~TTI_HOME;
+        if ((sum->flags & TTI_HOME) != 0)
+            sum->flags &= (uint16_t)~TTI_HOME;
         m->grad = sum;
-        m->home_taken = false;
         tt_tensor_free(old);
     }
     tt_scope_close(&scope);

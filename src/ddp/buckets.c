@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ddp/ddp.h"
+#include "tensor/shape.h"
 #include "tutti/ops.h"
 
 #define ALIGN_BYTES 64 /* where the parameters begin */
@@ -30,21 +31,24 @@ static void free_buckets(tti_ddp_bucket *bs, int n)
     tti_mfree(bs);
 }
 
-tt_status tti_ddp_homes(tt_ddp *d, bool open)
+/* Another tt_ddp may have taken the parameter over. */
+void tti_ddp_home(tti_ddp_param *p, bool open)
 {
-    for (int i = 0; d->views && i < d->n_params; i++) {
-        tti_ddp_param *p = &d->params[i];
-        bool mine = p->view != NULL && tti_grad_home(p->t) == p->view;
+    if (open && p->ddp->views && p->view != NULL && p->hook != NULL)
+        tti_set_grad_home(p->t, p->view, p->hook);
+    else if (!open && p->view != NULL && tti_grad_home(p->t) == p->view)
+        tti_set_grad_home(p->t, NULL, NULL);
+}
 
-        if (open ? p->view != NULL && !mine : mine)
-            TT_TRY(tti_set_grad_home(p->t, open ? p->view : NULL));
-    }
-    return TT_OK;
+void tti_ddp_homes(tt_ddp *d, bool open)
+{
+    for (int i = 0; i < d->n_params; i++)
+        tti_ddp_home(&d->params[i], open);
 }
 
 void tti_ddp_free_buckets(tt_ddp *d)
 {
-    (void)tti_ddp_homes(d, false); /* takes nothing that could be missing */
+    tti_ddp_homes(d, false);
     free_buckets(d->buckets, d->n_buckets);
     d->buckets = NULL;
     d->n_buckets = 0;
@@ -63,16 +67,21 @@ bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad)
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
+/* A part of the bucket in like's shape, contiguous. It has a storage of its own, whose references tell whether somebody
+ * keeps the gradient, and whose version does not change with that of its neighbours. */
 static tt_tensor *view_of(const tt_tensor *flat, const tt_tensor *like, int64_t offset)
 {
-    int64_t strides[TT_MAX_DIMS];
-    int64_t step = 1;
+    size_t esize = tti_esize(like), at = (size_t)(flat->offset + offset) * esize;
+    tt_storage *part = tti_storage_part(flat->storage, at, (size_t)like->numel * esize);
+    tt_tensor *t = tti_over_like(like, part);
 
-    for (int i = like->n_dims; i-- > 0;) {
-        strides[i] = step;
-        step *= like->dims[i];
+    if (t != NULL && !tti_is_contiguous(t)) {
+        int64_t strides[TT_MAX_DIMS];
+
+        tti_strides_contiguous(like->dims, like->n_dims, strides);
+        t = tti_view_raw(t, like->dims, strides, like->n_dims, 0);
     }
-    return tt_tensor_retain(tti_view_raw(flat, like->dims, strides, like->n_dims, offset));
+    return tt_tensor_retain(t);
 }
 
 /* Memory that travels: the group's own, unless the gradients are on a device. */
@@ -176,7 +185,8 @@ static tt_status install(layout *l)
     d->buckets = l->buckets;
     d->n_buckets = l->n_buckets;
     l->buckets = NULL;
-    return tti_ddp_homes(d, true);
+    tti_ddp_homes(d, true);
+    return TT_OK;
 }
 
 /* Dense gradients by size; after them sparse ones, each for itself. */

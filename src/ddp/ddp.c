@@ -115,6 +115,7 @@ static tt_status add_hooks(tt_ddp *d)
         if (d->params[i].hook == NULL)
             return tt_last_status();
     }
+    tti_ddp_homes(d, true);
     return TT_OK;
 }
 
@@ -195,7 +196,7 @@ void tt_ddp_remove_hooks(tt_ddp *d)
     if (d == NULL)
         return;
     tti_ddp_unhook_outputs(d);
-    (void)tti_ddp_homes(d, false);
+    tti_ddp_homes(d, false);
     d->removed = true;
 }
 

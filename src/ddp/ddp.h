@@ -149,7 +149,8 @@ tt_status tti_ddp_build(tt_ddp *d);   /* the first buckets */
 tt_status tti_ddp_rebuild(tt_ddp *d); /* in the root's order of the last backward; collective */
 void tti_ddp_free_buckets(tt_ddp *d);
 /* Whether backward writes gradients into the buckets itself; not while an abandoned reduction may still use them. */
-tt_status tti_ddp_homes(tt_ddp *d, bool open);
+void tti_ddp_homes(tt_ddp *d, bool open);
+void tti_ddp_home(tti_ddp_param *p, bool open); /* of one parameter */
 bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad);
 
 /* ---- reducer.c -------------------------------------------------------------------------- */

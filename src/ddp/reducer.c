@@ -113,8 +113,13 @@ static tt_status arrive(tt_ddp *d)
     TT_TRY(wait_for_bucket(d, b));
     if (b->flat != NULL && !b->skip)
         TT_TRY(tti_ddp_divide(d, b->flat));
-    for (int k = 0; k < b->n_params; k++)
-        TT_TRY(write_back(d, &d->params[b->params[k]]));
+    for (int k = 0; k < b->n_params; k++) {
+        tti_ddp_param *p = &d->params[b->params[k]];
+
+        if (b->flat != NULL && !b->skip)
+            tti_bump_version(p->view);
+        TT_TRY(write_back(d, p));
+    }
     TT_TRY(tti_ddp_hook_done(d, b));
     for (int k = 0; k < b->n_params; k++)
         TT_TRY(tti_ddp_update(d->params[b->params[k]].t));
@@ -196,6 +201,8 @@ static tt_status ready(tt_ddp *d, int i, bool got)
             "it takes part in several backwards at once, or is used in a way that the "
             "outputs do not show",
             p->name, i);
+    if (!got)
+        tti_ddp_home(p, false); /* what comes yet must not meet what travels */
     TT_SCOPE
         TT_NO_GRAD
         {
@@ -302,7 +309,7 @@ static void backward_failed(void *ctx)
     tt_ddp *d = ctx;
 
     d->state = TTI_DDP_FAILED;
-    (void)tti_ddp_homes(d, false);
+    tti_ddp_homes(d, false);
 }
 
 /* ---- the beginning ------------------------------------------------------------------------- */
@@ -329,6 +336,7 @@ void tti_ddp_prepare(tt_ddp *d)
     d->n_ready = 0;
     d->n_started = 0;
     d->state = TTI_DDP_PREPARED;
+    tti_ddp_homes(d, true);
 }
 
 tt_status tti_ddp_reset(tt_ddp *d)
@@ -347,7 +355,7 @@ tt_status tti_ddp_reset(tt_ddp *d)
         d->params[i].kept = NULL;
     }
     d->state = TTI_DDP_IDLE;
-    return st == TT_OK ? tti_ddp_homes(d, true) : st;
+    return st;
 }
 
 static tt_status begin(tt_ddp *d)
@@ -425,6 +433,8 @@ tt_status tti_ddp_shadow(tt_ddp *d, bool asks)
         }
     d->learned = learned;
     d->state = st == TT_OK ? TTI_DDP_IDLE : TTI_DDP_FAILED;
+    if (st != TT_OK)
+        tti_ddp_homes(d, false);
     d->n_buckets_reduced = d->n_started;
     d->n_shadowed++;
     return st;

@@ -114,12 +114,12 @@ struct tti_node {
 };
 
 struct tti_grad_meta {
-    tt_tensor *grad;     /* owned */
-    tt_hook *hooks;      /* leaf: on its gradient */
-    tt_hook *pre_hooks;  /* leaf: before accumulation */
-    tt_hook *post_hooks; /* leaf: after accumulation */
-    tt_tensor *home;     /* leaf, owned: where its gradient is to be; NULL: anywhere */
-    bool home_taken;     /* a gradient of the running backward is there already */
+    tt_tensor *grad;          /* owned */
+    tt_hook *hooks;           /* leaf: on its gradient */
+    tt_hook *pre_hooks;       /* leaf: before accumulation */
+    tt_hook *post_hooks;      /* leaf: after accumulation */
+    tt_tensor *home;          /* leaf: where its gradient is to be; borrowed; NULL: anywhere */
+    const tt_hook *home_hook; /* the post hook of who set it */
 };
 
 extern TTI_HOT_TLS tt_grad_mode tti_grad_mode;
@@ -189,9 +189,10 @@ void tti_graph_drop(tt_tensor *t);
 /* A tensor over the same storage that is no part of any graph; scope-owned. */
 tt_tensor *tti_alias(tt_tensor *t);
 
-/* The leaf's first gradient is wanted in `home`, contiguous memory like the leaf that nobody else uses while the leaf has
- * no gradient. NULL: anywhere. It is a wish: who sets it has to look where the gradient is. */
-tt_status tti_set_grad_home(tt_tensor *leaf, tt_tensor *home);
+/* The leaf's first gradient is wanted in `home`: contiguous, like the leaf, with a storage of its own, and borrowed until
+ * another or NULL (anywhere) is set. It is free while nobody else has a reference to it or its storage, and the leaf
+ * has no live hooks before `hook`, the post hook of who sets it. It is a wish: look where the gradient is. */
+void tti_set_grad_home(tt_tensor *leaf, tt_tensor *home, const tt_hook *hook);
 tt_tensor *tti_grad_home(const tt_tensor *leaf);
 
 /* Whether gradients of this thread's backward may go home: they end in leaves and nowhere else. */

@@ -29,7 +29,6 @@ void tti_graph_drop(tt_tensor *t)
     if (t->meta == NULL)
         return;
     tt_tensor_free(t->meta->grad);
-    tt_tensor_free(t->meta->home);
     tti_hooks_free(&t->meta->hooks);
     tti_hooks_free(&t->meta->pre_hooks);
     tti_hooks_free(&t->meta->post_hooks);
@@ -56,7 +55,7 @@ tt_tensor *tti_alias(tt_tensor *t)
     }
     a = tti_view_raw(t, t->dims, t->strides, t->n_dims, t->offset);
     if (a != NULL)
-        a->flags = (uint16_t)(t->flags & ~(TTI_REQUIRES_GRAD | TTI_NUMBER));
+        a->flags = (uint16_t)(t->flags & ~(TTI_REQUIRES_GRAD | TTI_NUMBER | TTI_HOME));
     return a;
 }
 

@@ -55,9 +55,10 @@ static passage *passage_new(const tt_ddp_bucket *b, tt_dtype dtype)
     p->flat = tt_tensor_retain(b->flat);
     for (int i = 0; i < b->n; i++) {
         const tt_tensor *g = b->grads[i];
+        ptrdiff_t at = (const char *)tti_data(g) - (const char *)tti_data(b->flat);
 
         p->views[i] = tt_tensor_retain(
-            tti_view_raw(half, g->dims, g->strides, g->n_dims, g->offset - b->flat->offset));
+            tti_view_raw(half, g->dims, g->strides, g->n_dims, at / (ptrdiff_t)tti_esize(g)));
         if (p->views[i] == NULL) {
             passage_free(p);
             return NULL;

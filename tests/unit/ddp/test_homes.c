@@ -226,3 +226,127 @@ TT_TEST_THREADS(2, ddp_homes, without_hooks_gradients_are_everywhere_again)
     }
     pair_free(&p);
 }
+
+/* ---- gradients that somebody keeps -------------------------------------------------------------------- */
+
+TT_TEST_THREADS(2, ddp_homes, gradients_kept_over_steps_stay_as_they_were)
+{
+    pair p = pair_of(twice_new());
+    tt_tensor *w = tt_module_param(p.m, "w");
+
+    for (int reduced = 0; reduced < 2; reduced++)
+        TT_SCOPE {
+            tt_tensor *x = ranked(TT_SHAPE(2, CLASSES)), *kept, *before;
+
+            tt_module_zero_grad(p.m);
+            tt_ddp_set_sync(p.d, reduced != 0);
+            copies_of_step(p.ddp, x);
+            tt_ddp_set_sync(p.d, true);
+            kept = reduced ? tt_detach(tt_grad_of(w)) : tt_grad_of(w);
+            tt_tensor_retain(kept);
+            before = tt_clone(kept);
+            tt_module_zero_grad(p.m);
+            TT_DDP_NO_SYNC(p.d)
+            copies_of_step(p.ddp, tt_add_scalar(x, 1));
+            TT_CHECK(tt_equal(kept, before));
+            tt_tensor_free(kept);
+        }
+    pair_free(&p);
+}
+
+/* The last gradient is a part of the next loss, and read after the new one was computed. */
+TT_TEST_THREADS(2, ddp_homes, a_kept_gradient_in_the_next_graph)
+{
+    pair p = pair_of(twice_new());
+    tt_tensor *w = tt_module_param(p.m, "w"), *v = tt_module_param(p.local, "w");
+
+    for (int i = 0; i < 3; i++)
+        TT_SCOPE {
+            tt_tensor *x = ranked(TT_SHAPE(2, CLASSES)), *kept, *copy;
+
+            drop_grads(&p);
+            copies_of_step(p.ddp, x);
+            kept = tt_tensor_retain(tt_grad_of(w));
+            copy = tt_clone(kept);
+            drop_grads(&p);
+            TT_REQUIRE_OK(
+                tt_backward(tt_add(tt_sum(tt_mul(w, kept)), tt_sum(tt_module_forward(p.ddp, x)))));
+            TT_REQUIRE_OK(tt_backward(
+                tt_add(tt_sum(tt_mul(v, copy)), tt_sum(tt_module_forward(p.local, x)))));
+            check_means(p.m, p.local);
+            tt_tensor_free(kept);
+        }
+    pair_free(&p);
+}
+
+static tt_status keep_of_leaf(void *ctx, tt_tensor *leaf)
+{
+    *(tt_tensor **)ctx = tt_tensor_retain(tt_grad_of(leaf));
+    return TT_OK;
+}
+
+TT_TEST_THREADS(2, ddp_homes, a_hook_from_before_sees_what_is_local)
+{
+    tt_module *m = twice_new();
+    tt_tensor *kept = NULL;
+    tt_hook *h = tt_leaf_add_post_hook(tt_module_param(m, "w"), keep_of_leaf, &kept);
+    pair p = pair_of(m);
+
+    TT_SCOPE {
+        tt_tensor *x = ranked(TT_SHAPE(2, CLASSES));
+
+        copies_of_step(p.ddp, x);
+        copies_of_step(p.local, x);
+        TT_CHECK(tt_equal(kept, tt_grad_of(tt_module_param(p.local, "w"))));
+        check_means(p.m, p.local);
+    }
+    tt_tensor_free(kept);
+    tt_hook_remove(h);
+    pair_free(&p);
+}
+
+/* A saved gradient is good as long as it is not changed itself, whatever happens to others of its bucket. */
+TT_TEST_THREADS(2, ddp_homes, gradients_of_a_bucket_change_apart)
+{
+    pair p = pair_of(TT_SEQUENTIAL(tt_linear_new(CLASSES, CLASSES, &no_bias),
+                                   tt_linear_new(CLASSES, CLASSES, &no_bias)));
+
+    TT_SCOPE {
+        tt_tensor *x = ranked(TT_SHAPE(2, CLASSES)), *first = tt_module_param(p.m, "0.weight");
+        tt_tensor *kept, *penalty;
+
+        copies_of_step(p.ddp, x);
+        kept = tt_tensor_retain(tt_grad_of(first));
+        TT_REQUIRE_OK(tt_set_grad(first, NULL)); /* the second keeps its own, which is added to */
+        penalty = tt_sum(tt_mul(first, kept));
+        TT_DDP_NO_SYNC(p.d)
+        copies_of_step(p.ddp, x);
+        if (tt_backward(penalty) != TT_OK)
+            TT_FAIL_TEST("%s", tt_last_error());
+        tt_tensor_free(kept);
+    }
+    pair_free(&p);
+}
+
+/* The new reduction changes it, which must not go unnoticed. */
+TT_TEST_THREADS(2, ddp_homes, a_saved_gradient_that_is_reduced_again_is_an_error)
+{
+    pair p = pair_of(twice_new());
+    tt_tensor *w = tt_module_param(p.m, "w");
+
+    TT_SCOPE {
+        tt_tensor *x = ranked(TT_SHAPE(2, CLASSES)), *kept, *penalty;
+
+        for (int i = 0; i < 2; i++) { /* the second time in the final buckets */
+            tt_module_zero_grad(p.m);
+            copies_of_step(p.ddp, x);
+        }
+        kept = tt_tensor_retain(tt_grad_of(w));
+        penalty = tt_sum(tt_mul(w, kept));
+        tt_module_zero_grad(p.m);
+        copies_of_step(p.ddp, x);
+        TT_CHECK_ERR_SAYS(tt_backward(penalty), TT_ERR_INVALID, "modified in place");
+        tt_tensor_free(kept);
+    }
+    pair_free(&p);
+}
