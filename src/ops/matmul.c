@@ -76,15 +76,15 @@ static tt_status mm_backward(tti_node *n, tt_tensor *const *go, tt_tensor **gi)
         other = tti_saved_get(n, 1);
         if (other == NULL)
             return tt_last_status();
-        TT_TRY(tti_give(&gi[0],
-                        simple(g) ? tti_mm_grad(n, 0, g, other, false, true) : tt_matmul(g, adjoint(other))));
+        TT_TRY(tti_give(&gi[0], simple(g) ? tti_mm_grad(n, 0, g, other, false, true)
+                                          : tt_matmul(g, adjoint(other))));
     }
     if (tti_needs(n, 1)) {
         other = tti_saved_get(n, 0);
         if (other == NULL)
             return tt_last_status();
-        TT_TRY(tti_give(&gi[1],
-                        simple(g) ? tti_mm_grad(n, 1, other, g, true, false) : tt_matmul(adjoint(other), g)));
+        TT_TRY(tti_give(&gi[1], simple(g) ? tti_mm_grad(n, 1, other, g, true, false)
+                                          : tt_matmul(adjoint(other), g)));
     }
     return TT_OK;
 }
