@@ -150,42 +150,33 @@ static tt_status run_grads(const tti_attention_job *j, tt_tensor *dqkv[3], const
     shape s = shape_of(j, like);
     const tti_arg sums[] = { TTI_MEM(delta), TTI_MEM(j->out.data), TTI_MEM(j->dout.data),
                              TTI_VAL(s.p) };
-    const tti_arg queries[] = { tti_nn_mem(dqkv[0]),
-                                TTI_MEM(j->q.data),
-                                TTI_MEM(j->k.data),
-                                TTI_MEM(j->v.data),
-                                TTI_MEM(j->dout.data),
-                                TTI_MEM(j->mask),
-                                TTI_MEM(j->lse),
-                                TTI_MEM(delta),
-                                TTI_VAL(s.p),
-                                TTI_NN_REAL(s.scale, like),
-                                TTI_NN_REAL(s.keep, like) };
-    const tti_arg keys[] = { tti_nn_mem(dqkv[1]),
-                             tti_nn_mem(dqkv[2]),
-                             TTI_MEM(j->q.data),
-                             TTI_MEM(j->k.data),
-                             TTI_MEM(j->v.data),
-                             TTI_MEM(j->dout.data),
-                             TTI_MEM(j->mask),
-                             TTI_MEM(j->lse),
-                             TTI_MEM(delta),
-                             TTI_VAL(s.p),
-                             TTI_NN_REAL(s.scale, like),
-                             TTI_NN_REAL(s.keep, like) };
+    /* Of both gradients; that of the keys begins with two results. */
+    tti_arg args[] = { tti_nn_mem(dqkv[1]),
+                       tti_nn_mem(dqkv[2]),
+                       TTI_MEM(j->q.data),
+                       TTI_MEM(j->k.data),
+                       TTI_MEM(j->v.data),
+                       TTI_MEM(j->dout.data),
+                       TTI_MEM(j->mask),
+                       TTI_MEM(j->lse),
+                       TTI_MEM(delta),
+                       TTI_VAL(s.p),
+                       TTI_NN_REAL(s.scale, like),
+                       TTI_NN_REAL(s.keep, like) };
     uint64_t lines = (uint64_t)(a->batch * a->heads * a->len_q);
 
     if (lines > 0)
         TT_TRY(tti_nn_run(&attention_delta, like->device, (tt_dtype)like->dtype,
                           tti_grid_rows(like->device, lines, (uint64_t)a->dim_v), sums,
                           TTI_NN_COUNT(sums)));
-    if (dqkv[0] != NULL && dqkv[0]->numel > 0)
-        TT_TRY(tti_nn_run(&attention_dq, like->device, (tt_dtype)like->dtype,
-                          row_grid(like, a, a->len_q, a->len_k), queries, TTI_NN_COUNT(queries)));
-    if ((dqkv[1] == NULL && dqkv[2] == NULL) || a->len_k == 0)
+    if ((dqkv[1] != NULL || dqkv[2] != NULL) && a->len_k > 0)
+        TT_TRY(tti_nn_run(&attention_dkv, like->device, (tt_dtype)like->dtype,
+                          row_grid(like, a, a->len_k, a->len_q), args, TTI_NN_COUNT(args)));
+    if (dqkv[0] == NULL || dqkv[0]->numel == 0)
         return TT_OK;
-    return tti_nn_run(&attention_dkv, like->device, (tt_dtype)like->dtype,
-                      row_grid(like, a, a->len_k, a->len_q), keys, TTI_NN_COUNT(keys));
+    args[1] = tti_nn_mem(dqkv[0]);
+    return tti_nn_run(&attention_dq, like->device, (tt_dtype)like->dtype,
+                      row_grid(like, a, a->len_q, a->len_k), args + 1, TTI_NN_COUNT(args) - 1);
 }
 
 tt_status tti_accel_attention_grad(tt_tensor *dqkv[3], const tt_tensor *dout,

@@ -39,6 +39,14 @@ FN A masked(A s, GLOBAL const T *mask, attn p, i64 head, i64 query, i64 key)
     return mask == 0 ? s : s + mask[PLACE(p.mask, head, query) + key * p.mask[3]];
 }
 
+/* m rows of `to`, `step` apart, are 0. */
+FN void clear_rows(GLOBAL T *to, i64 step, i64 m, i64 width)
+{
+    ROW_EACH(c, width)
+        for (i64 i = 0; i < m; i++)
+            to[i * step + (i64)c] = 0;
+}
+
 /* keep: 1 / (1 - p), or 1 with below 0. */
 KERNEL void attention(MEM(T, out), MEM(T, lse), MEM(const T, q), MEM(const T, k), MEM(const T, v), MEM(const T, mask),
                       attn p, A scale, A keep)
@@ -63,9 +71,7 @@ KERNEL void attention(MEM(T, out), MEM(T, lse), MEM(const T, q), MEM(const T, k)
             most[i] = -INFINITY;
             sum[i] = 0;
         }
-        ROW_EACH(c, p.dim_v)
-            for (i64 i = 0; i < m; i++)
-                out[PLACE(p.out, head, q0 + i) + (i64)c] = 0;
+        clear_rows(out + PLACE(p.out, head, q0), p.out[2], m, p.dim_v);
         for (i64 k0 = 0; k0 < keys; k0 += MANY) {
             i64 n = LEAST(MANY, keys - k0);
 
@@ -184,69 +190,75 @@ FN pair pair_of(GLOBAL const T *q, GLOBAL const T *k, GLOBAL const T *v, GLOBAL 
     return r;
 }
 
-KERNEL void attention_dq(MEM(T, dq), MEM(const T, q), MEM(const T, k), MEM(const T, v), MEM(const T, dout),
-                         MEM(const T, mask), MEM(const T, lse), MEM(const A, delta), attn p, A scale, A keep)
+/* Row i of m of `to` += factor times the sum of tile[i][j] * row j of n of `from`. */
+FN void add_product(GLOBAL T *to, i64 to_step, i64 m, LPTR const A *tile, GLOBAL const T *from, i64 from_step, i64 n,
+                    i64 width, A factor)
 {
-    SHARED A tile[FEW * MANY];
+    ROW_EACH(c, width)
+        for (i64 i = 0; i < m; i++) {
+            A acc = 0;
+
+            for (i64 j = 0; j < n; j++)
+                acc += tile[i * MANY + j] * from[j * from_step + (i64)c];
+            to[i * to_step + (i64)c] += acc * factor;
+        }
+}
+
+/* What both of the next see. */
+#define SEEN                                                                                                     \
+    MEM(const T, q), MEM(const T, k), MEM(const T, v), MEM(const T, dout), MEM(const T, mask), MEM(const T, lse), \
+        MEM(const A, delta), attn p, A scale, A keep
+#define OPEN_SEEN        \
+    OPEN(const T, q);    \
+    OPEN(const T, k);    \
+    OPEN(const T, v);    \
+    OPEN(const T, dout); \
+    OPEN(const T, mask); \
+    OPEN(const T, lse);  \
+    OPEN(const A, delta)
+#define PAIR(query, key)                                                                                            \
+    pair_of(q, k, v, dout, IS_NULL(mask) ? 0 : mask, p, head, (query), (key), scale, keep, lse[head * p.len_q + (query)], \
+            delta[head * p.len_q + (query)])
+
+KERNEL void attention_dq(MEM(T, dq), SEEN)
+{
+    SHARED A slopes[FEW * MANY];
     i64 blocks = (p.len_q + FEW - 1) / FEW;
     OPEN(T, dq);
-    OPEN(const T, q);
-    OPEN(const T, k);
-    OPEN(const T, v);
-    OPEN(const T, dout);
-    OPEN(const T, mask);
-    OPEN(const T, lse);
-    OPEN(const A, delta);
+    OPEN_SEEN;
 
     FOR_ROWS(u, p.batch * p.heads * blocks)
     {
         i64 head = (i64)u / blocks, q0 = (i64)u % blocks * FEW, m = LEAST(FEW, p.len_q - q0);
         i64 keys = p.causal ? LEAST(q0 + m, p.len_k) : p.len_k;
 
-        ROW_EACH(c, p.dim_qk)
-            for (i64 i = 0; i < m; i++)
-                dq[PLACE(p.dq, head, q0 + i) + (i64)c] = 0;
+        clear_rows(dq + PLACE(p.dq, head, q0), p.dq[2], m, p.dim_qk);
         for (i64 k0 = 0; k0 < keys; k0 += MANY) {
             i64 n = LEAST(MANY, keys - k0);
 
             ROW_EACH(t, m * n)
             {
-                i64 i = (i64)t / n, j = (i64)t % n, line = head * p.len_q + q0 + i;
+                i64 i = (i64)t / n, j = (i64)t % n;
 
-                tile[i * MANY + j] = pair_of(q, k, v, dout, IS_NULL(mask) ? 0 : mask, p, head, q0 + i, k0 + j, scale,
-                                             keep, lse[line], delta[line])
-                                         .slope;
+                slopes[i * MANY + j] = PAIR(q0 + i, k0 + j).slope;
             }
             BARRIER;
-            ROW_EACH(c, p.dim_qk)
-                for (i64 i = 0; i < m; i++) {
-                    A acc = 0;
-
-                    for (i64 j = 0; j < n; j++)
-                        acc += tile[i * MANY + j] * k[PLACE(p.k, head, k0 + j) + (i64)c];
-                    dq[PLACE(p.dq, head, q0 + i) + (i64)c] += acc * scale;
-                }
+            add_product(dq + PLACE(p.dq, head, q0), p.dq[2], m, slopes, k + PLACE(p.k, head, k0), p.k[2], n, p.dim_qk,
+                        scale);
             BARRIER;
         }
     }
 }
 
 /* dk and dv; either may be NULL. */
-KERNEL void attention_dkv(MEM(T, dk), MEM(T, dv), MEM(const T, q), MEM(const T, k), MEM(const T, v), MEM(const T, dout),
-                          MEM(const T, mask), MEM(const T, lse), MEM(const A, delta), attn p, A scale, A keep)
+KERNEL void attention_dkv(MEM(T, dk), MEM(T, dv), SEEN)
 {
     SHARED A weights[FEW * MANY];
     SHARED A slopes[FEW * MANY];
     i64 blocks = (p.len_k + FEW - 1) / FEW;
     OPEN(T, dk);
     OPEN(T, dv);
-    OPEN(const T, q);
-    OPEN(const T, k);
-    OPEN(const T, v);
-    OPEN(const T, dout);
-    OPEN(const T, mask);
-    OPEN(const T, lse);
-    OPEN(const A, delta);
+    OPEN_SEEN;
 
     FOR_ROWS(u, p.batch * p.heads * blocks)
     {
@@ -254,44 +266,27 @@ KERNEL void attention_dkv(MEM(T, dk), MEM(T, dv), MEM(const T, q), MEM(const T, 
         i64 first = p.causal ? k0 / MANY * MANY : 0;
 
         if (!IS_NULL(dk))
-            ROW_EACH(c, p.dim_qk)
-                for (i64 i = 0; i < m; i++)
-                    dk[PLACE(p.dk, head, k0 + i) + (i64)c] = 0;
+            clear_rows(dk + PLACE(p.dk, head, k0), p.dk[2], m, p.dim_qk);
         if (!IS_NULL(dv))
-            ROW_EACH(c, p.dim_v)
-                for (i64 i = 0; i < m; i++)
-                    dv[PLACE(p.dv, head, k0 + i) + (i64)c] = 0;
+            clear_rows(dv + PLACE(p.dv, head, k0), p.dv[2], m, p.dim_v);
         for (i64 q0 = first; q0 < p.len_q; q0 += MANY) {
             i64 n = LEAST(MANY, p.len_q - q0);
 
             ROW_EACH(t, m * n)
             {
-                i64 i = (i64)t / n, j = (i64)t % n, line = head * p.len_q + q0 + j;
-                pair r = pair_of(q, k, v, dout, IS_NULL(mask) ? 0 : mask, p, head, q0 + j, k0 + i, scale, keep,
-                                 lse[line], delta[line]);
+                i64 i = (i64)t / n, j = (i64)t % n;
+                pair r = PAIR(q0 + j, k0 + i);
 
                 weights[i * MANY + j] = r.weight;
                 slopes[i * MANY + j] = r.slope;
             }
             BARRIER;
             if (!IS_NULL(dv))
-                ROW_EACH(c, p.dim_v)
-                    for (i64 i = 0; i < m; i++) {
-                        A acc = 0;
-
-                        for (i64 j = 0; j < n; j++)
-                            acc += weights[i * MANY + j] * dout[PLACE(p.dout, head, q0 + j) + (i64)c];
-                        dv[PLACE(p.dv, head, k0 + i) + (i64)c] += acc;
-                    }
+                add_product(dv + PLACE(p.dv, head, k0), p.dv[2], m, weights, dout + PLACE(p.dout, head, q0), p.dout[2],
+                            n, p.dim_v, 1);
             if (!IS_NULL(dk))
-                ROW_EACH(c, p.dim_qk)
-                    for (i64 i = 0; i < m; i++) {
-                        A acc = 0;
-
-                        for (i64 j = 0; j < n; j++)
-                            acc += slopes[i * MANY + j] * q[PLACE(p.q, head, q0 + j) + (i64)c];
-                        dk[PLACE(p.dk, head, k0 + i) + (i64)c] += acc * scale;
-                    }
+                add_product(dk + PLACE(p.dk, head, k0), p.dk[2], m, slopes, q + PLACE(p.q, head, q0), p.q[2], n,
+                            p.dim_qk, scale);
             BARRIER;
         }
     }
