@@ -36,7 +36,7 @@ KERNEL void stats_planes(MEM(W, parts), MEM(const T, x), u64 planes, u64 inner)
 
 KERNEL void stats_rows(MEM(W, parts), MEM(const T, x), u64 rows, u64 c)
 {
-    u64 tiles = (c + TILE - 1) / TILE, chunks = (rows + CHUNK - 1) / CHUNK;
+    u64 tiles = TILES(c), chunks = (rows + CHUNK - 1) / CHUNK;
     OPEN(W, parts);
     OPEN(const T, x);
 
@@ -188,7 +188,7 @@ KERNEL void sums_planes(MEM(W, parts), MEM(const T, dy), MEM(const T, x), MEM(co
 
 KERNEL void sums_rows(MEM(W, parts), MEM(const T, dy), MEM(const T, x), MEM(const u8, mean), u64 rows, u64 c, u32 wide)
 {
-    u64 tiles = (c + TILE - 1) / TILE, chunks = (rows + CHUNK - 1) / CHUNK;
+    u64 tiles = TILES(c), chunks = (rows + CHUNK - 1) / CHUNK;
     OPEN(W, parts);
     OPEN(const T, dy);
     OPEN(const T, x);

@@ -151,13 +151,31 @@ FN void add_row(GLOBAL T *RESTRICT to, GLOBAL const T *RESTRICT from, u64 width,
         to[j] += f * from[j];
 }
 
-/* dw [rows, dim] = the sum of the gradients of each member's bag. A unit owns a tile of columns of a range of rows
- * and goes through all members. counts: NULL unless the mode is mean. */
+/* What a unit of the gradients of bags owns: a tile of columns of a range of rows. */
+typedef struct part {
+    u64 first, width, low, high;
+} part;
+
+FN part part_cleared(GLOBAL T *dw, u64 u, u64 rows, u64 dim, u64 ranges)
+{
+    u64 tiles = TILES(dim);
+    part o;
+
+    o.first = u % tiles * TILE + FIRST_COL;
+    o.width = WIDTH(o.first, dim);
+    o.low = rows * (u / tiles) / ranges;
+    o.high = rows * (u / tiles + 1) / ranges;
+    for (u64 r = o.low; r < o.high; r++)
+        for (u64 j = 0; j < o.width; j++)
+            dw[r * dim + o.first + j] = 0;
+    return o;
+}
+
+/* dw [rows, dim] = the sum of the gradients of each member's bag. A unit goes through all members. counts: NULL unless the mode is mean. */
 KERNEL void bag_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, index), MEM(const i64, offsets),
                      MEM(const i64, counts), MEM(const T, sample), u64 n_bags, u64 n, u64 dim, u64 rows, i64 padding,
                      u64 ranges)
 {
-    u64 tiles = (dim + TILE - 1) / TILE;
     OPEN(T, dw);
     OPEN(const T, dy);
     OPEN(const i64, index);
@@ -165,14 +183,10 @@ KERNEL void bag_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, index), MEM(co
     OPEN(const i64, counts);
     OPEN(const T, sample);
 
-    FOR_ROWS(u, tiles * ranges)
+    FOR_ROWS(u, TILES(dim) * ranges)
     {
-        u64 first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, dim);
-        u64 low = rows * (u / tiles) / ranges, high = rows * (u / tiles + 1) / ranges;
+        part o = part_cleared(dw, u, rows, dim, ranges);
 
-        for (u64 r = low; r < high; r++)
-            for (u64 j = 0; j < width; j++)
-                dw[r * dim + first + j] = 0;
         for (u64 b = 0; b < n_bags; b++) {
             u64 i = b, end = b + 1;
             u32 bad;
@@ -182,9 +196,9 @@ KERNEL void bag_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, index), MEM(co
             for (; i < end; i++) {
                 i64 row = index[i];
 
-                if (row == padding || row < (i64)low || row >= (i64)high)
+                if (row == padding || row < (i64)o.low || row >= (i64)o.high)
                     continue;
-                add_row(dw + (u64)row * dim + first, dy + b * dim + first, width,
+                add_row(dw + (u64)row * dim + o.first, dy + b * dim + o.first, o.width,
                         factor_of(IS_NULL(sample) ? 0 : sample, IS_NULL(counts) ? 0 : counts, b, i));
             }
         }
@@ -195,26 +209,21 @@ KERNEL void bag_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, index), MEM(co
 KERNEL void bag_max_grad(MEM(T, dw), MEM(const T, dy), MEM(const i64, argmax), u64 n_bags, u64 dim, u64 rows,
                          u64 ranges)
 {
-    u64 tiles = (dim + TILE - 1) / TILE;
     OPEN(T, dw);
     OPEN(const T, dy);
     OPEN(const i64, argmax);
 
-    FOR_ROWS(u, tiles * ranges)
+    FOR_ROWS(u, TILES(dim) * ranges)
     {
-        u64 first = u % tiles * TILE + FIRST_COL, width = WIDTH(first, dim);
-        u64 low = rows * (u / tiles) / ranges, high = rows * (u / tiles + 1) / ranges;
+        part o = part_cleared(dw, u, rows, dim, ranges);
 
-        for (u64 r = low; r < high; r++)
-            for (u64 j = 0; j < width; j++)
-                dw[r * dim + first + j] = 0;
         for (u64 b = 0; b < n_bags; b++)
-            for (u64 j = 0; j < width; j++) {
-                u64 at = b * dim + first + j;
+            for (u64 j = 0; j < o.width; j++) {
+                u64 at = b * dim + o.first + j;
                 i64 row = argmax[at];
 
-                if (row >= (i64)low && row < (i64)high)
-                    dw[(u64)row * dim + first + j] += dy[at];
+                if (row >= (i64)o.low && row < (i64)o.high)
+                    dw[(u64)row * dim + o.first + j] += dy[at];
             }
     }
 }

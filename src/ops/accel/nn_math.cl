@@ -139,6 +139,7 @@ FN f32 softplus(f32 x)
 #define FIRST_COL LID
 #define WIDTH(first, n) ((u64)((first) < (n)))
 #endif
+#define TILES(n) (((n) + TILE - 1) / TILE)
 
 #if WG == 1
 #define ROW_EACH(i, n) for (u64 i = 0; i < (u64)(n); i++)

@@ -100,7 +100,7 @@ KERNEL void layer_norm_dx(MEM(T, dx), MEM(const T, dy), MEM(const T, x), MEM(con
 KERNEL void layer_norm_weights(MEM(A, sums), MEM(const T, dy), MEM(const T, x), MEM(const S, means),
                                MEM(const S, rstds), u64 rows, u64 n, u64 chunk)
 {
-    u64 tiles = (n + TILE - 1) / TILE, chunks = (rows + chunk - 1) / chunk;
+    u64 tiles = TILES(n), chunks = (rows + chunk - 1) / chunk;
     OPEN(A, sums);
     OPEN(const T, dy);
     OPEN(const T, x);
