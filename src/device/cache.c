@@ -86,13 +86,13 @@ APART void *alloc_over(tti_cache *c, tti_block *b)
 {
     tti_lane_close(c);
     tti_lane_open(c);
-    tti_bias_leave(&c->lock);
+    tti_bias_leave();
     return b->p;
 }
 
 APART void *alloc_leave(tti_cache *c, tt_stream *s, size_t bytes)
 {
-    tti_bias_leave(&c->lock);
+    tti_bias_leave();
     return alloc_slow(c, s, bytes);
 }
 
@@ -123,7 +123,7 @@ void *tti_cache_alloc(tt_device d, tt_stream *s, size_t bytes)
     c->lane.requested_in += (int64_t)bytes;
     if (tt_unlikely(tti_lane_over(&c->lane)))
         return alloc_over(c, b);
-    tti_bias_leave(&c->lock);
+    tti_bias_leave();
     return b->p;
 }
 
@@ -207,7 +207,7 @@ APART void free_slow(tti_cache *c, void *p)
 
 APART void free_leave(tti_cache *c, void *p)
 {
-    tti_bias_leave(&c->lock);
+    tti_bias_leave();
     free_slow(c, p);
 }
 
@@ -215,7 +215,7 @@ APART void free_under(tti_cache *c)
 {
     tti_lane_close(c);
     tti_lane_open(c);
-    tti_bias_leave(&c->lock);
+    tti_bias_leave();
 }
 
 void tti_cache_free(tt_device d, void *p, size_t bytes)
@@ -243,7 +243,7 @@ void tti_cache_free(tt_device d, void *p, size_t bytes)
         free_under(c);
         return;
     }
-    tti_bias_leave(&c->lock);
+    tti_bias_leave();
 }
 
 /* ---- streams ----------------------------------------------------------------------------------- */

@@ -4,14 +4,16 @@
  * A thread that took the lock several times in a row becomes its owner. The owner enters by a store and leaves
  * by a store, without any locked instruction:
  *
- *     owner:    inside = true; <compiler barrier>; owner still me? -> in       ... inside = false
- *     another:  mutex; owner = NOBODY; <barrier in every thread>; wait until !inside -> in ... unlock
+ *     owner:    me->in = lock; <compiler barrier>; owner still me? -> in       ... me->in = NULL
+ *     another:  mutex; owner = nobody; <barrier in every thread>; wait until the old owner's `in` is another -> in
  *
  * The barrier in every thread is membarrier(2). It stands between the other's store to `owner` and its load of
- * `inside`, and, because it acts inside the owner too, between the owner's store and load: at least one of the
- * two sees what the other wrote. The owner that sees NOBODY goes back and takes the mutex like everybody. What is
- * written inside is seen by the next one: `inside` is stored with release and loaded with acquire, and mutexes order
- * the rest. Where the kernel has no membarrier nobody ever becomes owner, and this is a mutex. */
+ * `in`, and, because it acts inside the owner too, between the owner's store and load: at least one of the
+ * two sees what the other wrote. The owner that sees another goes back and takes the mutex like everybody. It may find
+ * that out late, when there is a new owner already: so `in` is each thread's own, and what it says of a lock that is
+ * not its any more disturbs nobody. What is written inside is seen by the next one: `in` is stored with release and
+ * loaded with acquire, and mutexes order the rest. Where the kernel has no membarrier nobody ever becomes owner, and
+ * this is a mutex. */
 #ifndef TTI_DEVICE_CACHE_LOCK_H
 #define TTI_DEVICE_CACHE_LOCK_H
 
@@ -21,42 +23,50 @@
 #include "base/status.h"
 #include "base/tls.h"
 
-#define TTI_NOBODY UINT64_MAX
+typedef struct tti_bias_lock tti_bias_lock;
 
-typedef struct tti_bias_lock {
-    _Atomic uint64_t owner; /* written with mu held */
-    atomic_bool inside;     /* written by the owner */
+/* A thread that can be an owner. When it ends, another gets its place, and with it the locks that it owns. */
+typedef struct tti_bias_thread {
+    _Alignas(64) _Atomic(const tti_bias_lock *)
+        in;                       /* written by the thread: the lock that it is in as its owner */
+    struct tti_bias_thread *next; /* free */
+} tti_bias_thread;
+
+struct tti_bias_lock {
+    _Atomic(tti_bias_thread *) owner; /* written with mu held; never NULL */
     pthread_mutex_t mu;
-    uint64_t last; /* mu: who took it last */
-    uint32_t row;  /* mu: how often in a row */
+    tti_bias_thread *last; /* mu: who took it last */
+    uint32_t row;          /* mu: how often in a row */
     uint32_t need; /* mu: how often it takes to become owner; grows each time an owner is deposed */
-} tti_bias_lock;
+};
 
-/* 1, 2, ... by first use; 0: not given yet. */
-extern TTI_HOT_TLS uint64_t tti_thread_number;
+extern tti_bias_thread tti_bias_nobody;
+extern TTI_HOT_TLS tti_bias_thread *tti_bias_me; /* NULL: not given yet, or no place was left */
 
 void tti_bias_init(tti_bias_lock *l);
 void tti_bias_fini(tti_bias_lock *l);
 void tti_bias_lock_mutex(tti_bias_lock *l);
 
-/* Enters if this thread is the owner. */
+/* Enters if this thread is the owner, and not in another lock as its owner. */
 static inline bool tti_bias_try(tti_bias_lock *l)
 {
-    uint64_t me = tti_thread_number;
+    tti_bias_thread *me = tti_bias_me;
 
-    if (tt_unlikely(atomic_load_explicit(&l->owner, memory_order_relaxed) != me))
+    if (tt_unlikely(atomic_load_explicit(&l->owner, memory_order_relaxed) != me) ||
+        tt_unlikely(atomic_load_explicit(&me->in, memory_order_relaxed) != NULL))
         return false;
-    atomic_store_explicit(&l->inside, true, memory_order_relaxed);
+    atomic_store_explicit(&me->in, l, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     if (tt_likely(atomic_load_explicit(&l->owner, memory_order_acquire) == me))
         return true;
-    atomic_store_explicit(&l->inside, false, memory_order_release);
+    atomic_store_explicit(&me->in, NULL, memory_order_release);
     return false;
 }
 
-static inline void tti_bias_leave(tti_bias_lock *l)
+/* Of the lock that this thread is in as its owner. */
+static inline void tti_bias_leave(void)
 {
-    atomic_store_explicit(&l->inside, false, memory_order_release);
+    atomic_store_explicit(&tti_bias_me->in, NULL, memory_order_release);
 }
 
 /* The result goes to tti_bias_unlock. */
@@ -71,7 +81,7 @@ static inline bool tti_bias_lock_take(tti_bias_lock *l)
 static inline void tti_bias_unlock(tti_bias_lock *l, bool biased)
 {
     if (tt_likely(biased))
-        tti_bias_leave(l);
+        tti_bias_leave();
     else
         pthread_mutex_unlock(&l->mu);
 }
