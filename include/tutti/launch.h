@@ -50,7 +50,8 @@ typedef struct tt_launch_options {
     int max_restarts; /* of all ranks, after a failure */
     int grace_ms;     /* 0: 5,000; from SIGTERM to SIGKILL. -1: SIGKILL at once */
     /* The process does nothing else: signals that would end it are passed to the ranks, and every
-     * child that is left in the end is ended. */
+     * child that is left in the end is ended. After one that ended the job they stay blocked: the process is about
+     * to exit with its code. */
     bool own_process;
 } tt_launch_options;
 

@@ -111,7 +111,9 @@ void tti_job_signals_give_back(tti_job *job)
         close(job->signal_fd);
     job->signal_fd = -1;
     sigaction(SIGPIPE, &job->old_pipe, NULL);
-    pthread_sigmask(SIG_SETMASK, &job->old_mask, NULL);
+    /* A process that ends with the code of a signal must not be ended by the next one on its way out. */
+    if (!job->opt.own_process || job->signal == 0)
+        pthread_sigmask(SIG_SETMASK, &job->old_mask, NULL);
 }
 
 static void ended_by(tti_job *job, int sig)
