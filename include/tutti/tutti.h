@@ -21,6 +21,7 @@
 #include "tutti/ddp.h"
 #include "tutti/ddp_hooks.h"
 #include "tutti/device.h"
+#include "tutti/error.h"
 #include "tutti/functional.h"
 #include "tutti/io.h"
 #include "tutti/join.h"

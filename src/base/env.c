@@ -3,7 +3,9 @@
 #include "base/env.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -35,6 +37,24 @@ long long tti_env_int(tti_env var, long long lo, long long hi, long long fallbac
         return value;
     tt_warn("environment", "%s: expected a whole number from %lld to %lld, got \"%s\"",
             rows[var].name, lo, hi, s);
+    return fallback;
+}
+
+int tti_env_choice(tti_env var, const char *const *names, int n, int fallback)
+{
+    const char *s = tti_env_get(var);
+    char all[256] = "";
+    size_t used = 0;
+
+    if (s == NULL)
+        return fallback;
+    for (int i = 0; i < n; i++)
+        if (strcmp(s, names[i]) == 0)
+            return i;
+    for (int i = 0; i < n && used < sizeof all; i++)
+        used +=
+            (size_t)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    tt_warn("environment", "%s: expected one of %s, got \"%s\"", rows[var].name, all, s);
     return fallback;
 }
 

@@ -19,6 +19,9 @@ const char *tti_env_get(tti_env var);
  * number is a warning and the fallback. */
 long long tti_env_int(tti_env var, long long lo, long long hi, long long fallback);
 
+/* Which of the n names its value is, or `fallback` when unset; any other value is a warning and the fallback. */
+int tti_env_choice(tti_env var, const char *const *names, int n, int fallback);
+
 /* Variables of launchers and other libraries. */
 typedef enum tti_foreign {
 #define X(name, help) TTI_FOREIGN_##name,

@@ -3,7 +3,6 @@
 #include "base/isa.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/env.h"
 #include "base/status.h"
@@ -26,15 +25,17 @@ tti_isa tti_cpu_isa(void)
 {
     static atomic_int known = -1;
     int isa = atomic_load_explicit(&known, memory_order_relaxed);
-    const char *want;
+    int want;
 
     if (tt_likely(isa >= 0))
         return (tti_isa)isa;
     isa = (int)best();
-    want = tti_env_get(TTI_ENV_ISA);
-    for (int i = 0; want != NULL && i < isa; i++)
-        if (strcmp(want, names[i]) == 0)
-            isa = i;
+    atomic_store_explicit(&known, isa, memory_order_relaxed); /* a warning may ask for it */
+    want = tti_env_choice(TTI_ENV_ISA, names, 3, isa);
+    if (want > isa)
+        tt_warn("environment", "TUTTI_ISA: this machine, or this build, has no %s; %s is used",
+                names[want], names[isa]);
+    isa = want < isa ? want : isa;
     atomic_store_explicit(&known, isa, memory_order_relaxed);
     return (tti_isa)isa;
 }

@@ -42,15 +42,11 @@ void tt_log_set_level(tt_log_level l)
 tt_log_level tt_log_get_level(void)
 {
     int l = atomic_load_explicit(&level, memory_order_relaxed);
-    const char *s;
 
     if (l >= 0)
         return (tt_log_level)l;
-    l = TT_LOG_WARN;
-    s = tti_env_get(TTI_ENV_LOG_LEVEL);
-    for (int i = 0; s != NULL && i <= TT_LOG_TRACE; i++)
-        if (strcmp(s, level_names[i]) == 0)
-            l = i;
+    atomic_store_explicit(&level, TT_LOG_WARN, memory_order_relaxed); /* a warning asks for it */
+    l = tti_env_choice(TTI_ENV_LOG_LEVEL, level_names, TT_LOG_TRACE + 1, TT_LOG_WARN);
     atomic_store_explicit(&level, l, memory_order_relaxed);
     return (tt_log_level)l;
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whether a failure has been handled, what it is about, and the answer to NULL. */
+#ifndef TTI_BASE_ERROR_H
+#define TTI_BASE_ERROR_H
+
+#include "base/status.h"
+#include "base/tls.h"
+#include "tutti/error.h"
+
+/* How far a recorded failure has been dealt with; include/tutti/error.h has the meaning. */
+enum {
+    TTI_ERROR_HANDLED, /* or there was none */
+    TTI_ERROR_PENDING, /* a NULL that comes now is taken for its result */
+    TTI_ERROR_UNCLEAR, /* actions have succeeded since, but nobody looked at it */
+};
+
+extern TTI_HOT_TLS unsigned char tti_error_state;
+
+/* An action of the program succeeded. Costs a branch. */
+static inline void tti_error_passed(void)
+{
+    if (tt_unlikely(tti_error_state == TTI_ERROR_PENDING))
+        tti_error_state = TTI_ERROR_UNCLEAR;
+}
+
+/* The words of the last error, for the library, which passes them on: that does not handle it. */
+const char *tti_last_error(void);
+
+/* A failure with its fields, to be kept or taken to another thread. */
+typedef struct tti_failure {
+    tti_error_copy error;
+    tt_error_info info; /* its status is not used */
+} tti_failure;
+
+void tti_failure_save(tti_failure *f);
+/* Makes it the last error of this thread, pending. */
+void tti_failure_restore(const tti_failure *f);
+
+/* Add to the failure that this thread has just recorded: fields, and words at the end of its words. */
+void tti_error_about(const tt_error_info *info);
+void tti_error_add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Lists one more rank in the fields; in ascending order. */
+void tti_error_info_add_rank(tt_error_info *info, int rank);
+
+/* For every function that expects an object and got NULL: keeps a pending failure, else records the words, which
+ * name the function and the argument. Returns the status that is now the last one, never TT_OK. */
+tt_status tti_null_at(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+#define TTI_NULL(...) tti_null_at(__FILE__, __LINE__, __VA_ARGS__)
+
+/* The usual words: `what` names the function, `expected` the argument or arguments: "a module and an input". */
+#define tti_null_given(what, expected) TTI_NULL("%s: expected %s, got NULL", what, expected)
+/* The same for functions that return a pointer. */
+#define TT_NULL_GIVEN(what, expected) ((void)tti_null_given(what, expected), NULL)
+
+#endif
