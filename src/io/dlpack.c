@@ -4,6 +4,7 @@
 
 #include "io/host.h"
 #include "tutti/io.h"
+#include "tensor/debug.h"
 
 /* ---- types ------------------------------------------------------------------------------- */
 
@@ -133,7 +134,7 @@ static lent *lend(tt_tensor *t)
     char name[32];
     lent *l;
 
-    if (t == NULL)
+    if (!tti_alive(t, "dlpack"))
         return NULL;
     if (t->storage == NULL)
         return TT_FAIL_NULL(TT_ERR_UNSUPPORTED, "dlpack: sparse tensors cannot be shared");

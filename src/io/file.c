@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapping files and writing them so that no reader ever sees half of one. */
+/* Mapping files into memory. */
 #include "io/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,8 +14,6 @@ static tt_status failed(const char *what, const char *verb, const char *path)
     return TT_FAIL(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, "%s: cannot %s \"%s\": %s", what,
                    verb, path, strerror(errno));
 }
-
-/* ---- reading ----------------------------------------------------------------------------- */
 
 static tti_bytes *bytes_new(size_t size)
 {
@@ -64,7 +61,7 @@ tti_bytes *tti_bytes_map(const char *what, const char *path)
 
     if (path == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected a path, got NULL", what);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a FIFO must not hold us up */
     if (fd < 0) {
         failed(what, "open", path);
         return NULL;
@@ -105,88 +102,4 @@ void tti_bytes_free(tti_bytes *b)
     else
         tti_mfree(b->data);
     tti_mfree(b);
-}
-
-/* ---- writing ----------------------------------------------------------------------------- */
-
-void tti_writer_check(tti_writer *w, tt_status st)
-{
-    if (w->status == TT_OK)
-        w->status = st;
-}
-
-void tti_writer_open(tti_writer *w, const char *what, const char *path)
-{
-    static atomic_uint counter;
-    size_t room;
-
-    *w = (tti_writer){ .what = what, .path = path, .fd = -1 };
-    if (path == NULL) {
-        w->status = TT_FAIL(TT_ERR_INVALID, "%s: expected a path, got NULL", what);
-        return;
-    }
-    room = strlen(path) + 40;
-    w->temporary = tti_malloc(room);
-    if (w->temporary == NULL) {
-        w->status = TT_ERR_NOMEM;
-        return;
-    }
-    snprintf(w->temporary, room, "%s.%ld.%u.tmp", path, (long)getpid(),
-             atomic_fetch_add(&counter, 1));
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->fd < 0)
-        w->status = failed(what, "create", w->temporary);
-}
-
-void tti_writer_put(tti_writer *w, const void *data, size_t size)
-{
-    const char *p = data;
-
-    while (w->status == TT_OK && size > 0) {
-        size_t chunk = size < (1u << 30) ? size : 1u << 30;
-        ssize_t n = write(w->fd, p, chunk);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            w->status = failed(w->what, "write", w->temporary);
-            return;
-        }
-        p += n;
-        size -= (size_t)n;
-    }
-}
-
-/* The name is on the disk only when the directory is; that this fails is no reason to fail. */
-static void sync_directory(char *path)
-{
-    char *slash = strrchr(path, '/');
-    int fd;
-
-    if (slash != NULL)
-        slash[slash == path ? 1 : 0] = '\0';
-    fd = open(slash != NULL ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    fsync(fd);
-    close(fd);
-}
-
-tt_status tti_writer_finish(tti_writer *w)
-{
-    if (w->fd >= 0) {
-        if (w->status == TT_OK && fsync(w->fd) != 0)
-            w->status = failed(w->what, "flush", w->temporary);
-        if (close(w->fd) != 0 && w->status == TT_OK)
-            w->status = failed(w->what, "close", w->temporary);
-        if (w->status == TT_OK && rename(w->temporary, w->path) != 0)
-            w->status = failed(w->what, "replace", w->path);
-        if (w->status != TT_OK)
-            unlink(w->temporary);
-        else
-            sync_directory(w->temporary);
-    }
-    tti_mfree(w->temporary);
-    w->temporary = NULL;
-    return w->status;
 }

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "io/host.h"
 #include "tutti/io.h"
+#include "tensor/debug.h"
 
 #define MAGIC "\x93NUMPY"
 #define MAGIC_BYTES 6
@@ -293,10 +295,9 @@ tt_status tt_npy_save(const char *path, tt_tensor *t)
     tt_tensor *host;
     tt_status st;
 
+    TT_TRY(tti_check_alive(t, "npy"));
     if (t == NULL) /* an expression that failed: its error stays */
-        return tt_last_status() != TT_OK
-                   ? tt_last_status()
-                   : TT_FAIL(TT_ERR_INVALID, "npy: expected a tensor, got NULL");
+        return tti_null_given("npy", "a tensor");
     if (t->storage == NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "npy: sparse tensors cannot be written");
     if (code_of((tt_dtype)t->dtype) == NULL)
@@ -306,7 +307,7 @@ tt_status tt_npy_save(const char *path, tt_tensor *t)
         host = tti_host_contiguous(t);
         if (host == NULL)
             return tt_last_status();
-        tti_writer_open(&w, "npy", path);
+        tti_writer_open(&w, "npy", path, TTI_WRITER_DURABLE);
         tti_writer_put(&w, head, make_header(host, head, sizeof head));
         tti_writer_put(&w, tti_data(host), tt_tensor_bytes(host));
         st = tti_writer_finish(&w);

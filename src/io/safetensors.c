@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Open safetensors files: the mapping, the list of what is in them, and tensors over it. */
+#include "base/error.h"
 #include "io/safetensors.h"
 
 #include <cJSON.h>
@@ -90,7 +91,9 @@ static void describe(const tti_st_entry *e, tt_safetensors_info *info)
 
 tt_status tt_safetensors_at(const tt_safetensors *st, int i, tt_safetensors_info *info_p)
 {
-    if (st == NULL || i < 0 || i >= st->n_entries)
+    if (st == NULL)
+        return tti_null_given("safetensors", "a file");
+    if (i < 0 || i >= st->n_entries)
         return TT_FAIL(TT_ERR_INVALID, "safetensors: there are %d tensors, none with number %d",
                        tt_safetensors_count(st), i);
     describe(&st->entries[i], info_p);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The header of a safetensors file, checked: JSON of limited depth, no key twice, whole numbers only,
+/* The header of a safetensors file, checked: UTF-8, JSON of limited depth, no key twice, whole numbers only,
  * ranges that follow one another without gaps and fit shape and type. */
 #include <cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "io/safetensors.h"
 
 #define MAX_DEPTH 6
@@ -37,25 +38,55 @@ const tti_st_dtype *tti_st_dtype_of(tt_dtype d)
 
 /* ---- JSON ------------------------------------------------------------------------------- */
 
-/* Brackets may nest only a little: the parser below calls itself for each. */
-static tt_status check_depth(const char *text, size_t length)
+/* The end of the number that begins at text[at]. The parser takes more than JSON allows, and forgets how a number was
+ * written: whole ones are digits and nothing else, without a 0 before others. */
+static tt_status check_number(const char *text, size_t length, size_t at, bool whole, size_t *end_p)
 {
-    int depth = 0;
-    bool quoted = false;
+    size_t first = text[at] == '-' ? at + 1 : at, n = 0, end = first;
 
+    while (end < length && text[end] >= '0' && text[end] <= '9')
+        end++;
+    n = end - first;
+    while (end < length && strchr("0123456789+-.eE", text[end]) != NULL)
+        end++;
+    if (n == 0 || (n > 1 && text[first] == '0'))
+        return TT_FAIL(TT_ERR_FORMAT, "safetensors: the header is not JSON near byte %zu", at);
+    if (whole && (first != at || end != first + n))
+        return TT_FAIL(
+            TT_ERR_FORMAT,
+            "safetensors: expected a whole number in the header at byte %zu, got \"%.*s\"", at,
+            (int)(end - at < 32 ? end - at : 32), text + at);
+    *end_p = end;
+    return TT_OK;
+}
+
+/* What the parser below would not notice, or take badly: bytes that are no text; brackets that nest deeply, because it
+ * calls itself for each; numbers that are not as JSON has them, or in a list (of sizes, of offsets) not whole. */
+static tt_status check_text(const char *text, size_t length)
+{
+    char open[MAX_DEPTH + 1];
+    bool quoted = false;
+    int depth = 0;
+
+    if (!tti_text_is_utf8(text, length))
+        return TT_FAIL(TT_ERR_FORMAT, "safetensors: the header is not UTF-8");
     for (size_t i = 0; i < length; i++) {
+        char c = text[i];
+
         if (quoted) {
-            if (text[i] == '\\')
-                i++;
-            else if (text[i] == '"')
-                quoted = false;
-        } else if (text[i] == '"') {
+            i += c == '\\';
+            quoted = c != '"';
+        } else if (c == '"') {
             quoted = true;
-        } else if (text[i] == '{' || text[i] == '[') {
-            if (++depth > MAX_DEPTH)
+        } else if (c == '{' || c == '[') {
+            if (depth == MAX_DEPTH)
                 return TT_FAIL(TT_ERR_FORMAT, "safetensors: the header is nested too deeply");
-        } else if (text[i] == '}' || text[i] == ']') {
-            depth--;
+            open[++depth] = c;
+        } else if (c == '}' || c == ']') {
+            depth -= depth > 0;
+        } else if (c == '-' || (c >= '0' && c <= '9')) {
+            TT_TRY(check_number(text, length, i, depth > 0 && open[depth] == '[', &i));
+            i--;
         }
     }
     return TT_OK;
@@ -67,7 +98,7 @@ static tt_status parse_json(const char *text, size_t length, cJSON **json_p)
 
     if (length == 0 || text[0] != '{')
         return TT_FAIL(TT_ERR_FORMAT, "safetensors: the header does not begin with a brace");
-    TT_TRY(check_depth(text, length));
+    TT_TRY(check_text(text, length));
     *json_p = cJSON_ParseWithLengthOpts(text, length, &end, false);
     if (*json_p == NULL)
         return TT_FAIL(TT_ERR_FORMAT, "safetensors: the header is not JSON near byte %zu",

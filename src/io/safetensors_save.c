@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "io/safetensors.h"
 
 /* ---- text that grows --------------------------------------------------------------------- */
@@ -125,10 +126,8 @@ static void put_header(text *t, const tt_named_tensor *sorted, int n, const tt_t
 
 static tt_status check_entry(const tt_named_tensor *e, int i)
 {
-    if (e->tensor == NULL && tt_last_status() != TT_OK)
-        return tt_last_status(); /* an expression that failed: its error stays */
     if (e->tensor == NULL || e->name == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "safetensors: tensor %d or its name is NULL", i);
+        return TTI_NULL("safetensors: tensor %d or its name is NULL", i);
     if (strcmp(e->name, "__metadata__") == 0)
         return TT_FAIL(TT_ERR_INVALID, "safetensors: a tensor cannot be named __metadata__");
     if (e->tensor->storage == NULL)
@@ -205,7 +204,7 @@ static tt_status write_file(const char *path, const text *head, const tt_named_t
 
     for (int i = 0; i < 8; i++)
         length[i] = (unsigned char)(head->n >> (8 * i));
-    tti_writer_open(&w, "safetensors", path);
+    tti_writer_open(&w, "safetensors", path, TTI_WRITER_DURABLE);
     tti_writer_put(&w, length, sizeof length);
     tti_writer_put(&w, head->p, head->n);
     for (int i = 0; i < n; i++)

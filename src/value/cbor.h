@@ -37,9 +37,6 @@ enum {
     TTI_TAG_SPARSE = 0x54540004, /* [device, shape, coalesced, indices, values] */
 };
 
-/* True for `n` bytes of well-formed UTF-8 without a NUL. */
-bool tti_cbor_is_text(const char *s, size_t n);
-
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are sent as they are in memory");
 
 #endif

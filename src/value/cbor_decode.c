@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "tutti/ops.h"
 #include "tutti/sparse.h"
 #include "value/cbor.h"
@@ -79,7 +80,7 @@ static tt_status get_string(reader *r, const head *h, const char **s_p, size_t *
     *s_p = (const char *)r->data + r->at;
     *n_p = (size_t)h->arg;
     r->at += *n_p;
-    if (h->major == TTI_CBOR_TEXT && !tti_cbor_is_text(*s_p, *n_p))
+    if (h->major == TTI_CBOR_TEXT && !tti_text_is_utf8(*s_p, *n_p))
         return bad(r, "a text is not UTF-8, or has a NUL in it");
     return TT_OK;
 }

@@ -3,6 +3,7 @@
  * write it into memory of just that size. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "tutti/autograd.h"
 #include "tutti/ops.h"
@@ -207,7 +208,7 @@ static tt_status put_box(writer *w, const tt_value *v, const place *at)
         if (named) {
             size_t n = strlen(e->name);
 
-            if (w->data == NULL && !tti_cbor_is_text(e->name, n))
+            if (w->data == NULL && !tti_text_is_utf8(e->name, n))
                 return refuse(at, "a name in it is not UTF-8");
             put_text(w, e->name, n);
         }
@@ -220,7 +221,7 @@ static tt_status put_record(writer *w, const tt_value *v, const place *at)
 {
     size_t n = strlen(v->u.box.type_name);
 
-    if (!tti_cbor_is_text(v->u.box.type_name, n))
+    if (!tti_text_is_utf8(v->u.box.type_name, n))
         return refuse(at, "the name of its type is not UTF-8");
     put_head(w, TTI_CBOR_TAG, TTI_TAG_RECORD);
     put_head(w, TTI_CBOR_ARRAY, 2);
@@ -232,7 +233,7 @@ static tt_status put_string(writer *w, const tt_value *v, const place *at)
 {
     if (v->kind == TT_VALUE_BYTES)
         put_head(w, TTI_CBOR_BYTES, v->u.bytes.n);
-    else if (w->data != NULL || tti_cbor_is_text(v->u.bytes.data, v->u.bytes.n))
+    else if (w->data != NULL || tti_text_is_utf8(v->u.bytes.data, v->u.bytes.n))
         put_head(w, TTI_CBOR_TEXT, v->u.bytes.n);
     else
         return refuse(at, "the text is not UTF-8; bytes may hold anything");
@@ -279,6 +280,8 @@ tt_status tt_value_encode(const tt_value *v, void **data_p, size_t *size_p)
     writer w = { 0 };
     tt_status st;
 
+    if (data_p == NULL || size_p == NULL)
+        return tti_null_given("value encode", "room for the bytes and their number");
     *data_p = NULL;
     *size_p = 0;
     TT_TRY(put_value(&w, v, NULL));

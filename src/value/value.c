@@ -2,7 +2,10 @@
 /* Making, filling and asking values; see tutti/value.h. */
 #include <string.h>
 
+#include "base/error.h"
+#include "tensor/tensor.h"
 #include "value/value.h"
+#include "tensor/debug.h"
 
 const char *tt_value_kind_name(tt_value_kind kind)
 {
@@ -95,11 +98,10 @@ tt_value *tt_value_tensor_new(tt_tensor *t)
 {
     tt_value *v;
 
-    if (t == NULL) { /* an expression that failed has said why */
-        if (tt_last_status() == TT_OK)
-            TT_FAIL(TT_ERR_INVALID, "value: expected a tensor, got NULL");
+    if (tti_check_alive(t, "value") != TT_OK)
         return NULL;
-    }
+    if (t == NULL)
+        return TT_NULL_GIVEN("value", "a tensor");
     v = value_new(TT_VALUE_TENSOR);
     if (v != NULL)
         v->u.t = tt_tensor_retain(t);
@@ -204,8 +206,10 @@ static bool is_map(const tt_value *v)
 
 static tt_status not_a(const char *expected, const tt_value *got)
 {
+    if (got == NULL)
+        return TTI_NULL("value: expected %s, got nothing", expected);
     return TT_FAIL(TT_ERR_INVALID, "value: expected %s, got %s", expected,
-                   got != NULL ? tt_value_kind_name(got->kind) : "nothing");
+                   tt_value_kind_name(got->kind));
 }
 
 tt_status tti_value_append(tt_value *box, const char *name, tt_value *v)
@@ -213,9 +217,7 @@ tt_status tti_value_append(tt_value *box, const char *name, tt_value *v)
     tti_entry *e;
 
     if (v == NULL)
-        return tt_last_status() != TT_OK
-                   ? tt_last_status()
-                   : TT_FAIL(TT_ERR_INVALID, "value: expected an entry, got NULL");
+        return tti_null_given("value", "an entry");
     if (tti_vec_reserve((void **)&box->u.box.items, &box->u.box.cap, box->u.box.n + 1, sizeof *e) !=
         TT_OK) {
         tt_value_free(v);

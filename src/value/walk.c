@@ -2,6 +2,7 @@
 /* Walks over whole values: copy, map over tensors, equality, text. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "value/value.h"
 
@@ -51,7 +52,7 @@ static tt_value *copy_leaf(void *ctx, const tt_value *leaf)
 
 static tt_status no_value(const char *what)
 {
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected a value, got NULL", what);
+    return tti_null_given(what, "a value");
 }
 
 tt_value *tt_value_copy(const tt_value *v)
