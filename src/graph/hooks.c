@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hooks: small records on a list, kept alive by the list and by the user's handle. Removing one marks
  * it dead; the list's owner frees it. */
+#include "base/error.h"
 #include "graph/graph.h"
+#include "tensor/debug.h"
 
 tt_hook *tti_hook_new(tt_hook **list)
 {
@@ -56,8 +58,9 @@ void tt_hook_remove(tt_hook *h)
 
 static tt_status check(const char *what, const tt_tensor *t, const void *fn, bool leaf)
 {
+    TT_TRY(tti_check_alive(t, what));
     if (t == NULL || fn == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "%s: expected a tensor and a function, got NULL", what);
+        return tti_null_given(what, "a tensor and a function");
     if (!tti_wants_grad(t))
         return TT_FAIL(TT_ERR_INVALID, "%s: the tensor does not require a gradient", what);
     if (leaf && t->grad_fn != NULL)

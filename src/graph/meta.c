@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What autograd hangs on a tensor: its gradient, whether it wants one, hooks, and the grad mode. */
+#include "base/error.h"
 #include "graph/graph.h"
 #include "tensor/shape.h"
+#include "tensor/debug.h"
 
 tti_grad_meta *tti_meta(tt_tensor *t)
 {
@@ -61,15 +63,18 @@ tt_tensor *tti_alias(tt_tensor *t)
 
 tt_tensor *tt_detach(tt_tensor *t)
 {
-    return t != NULL ? tti_alias(t) : NULL;
+    if (tti_check_alive(t, "detach") != TT_OK)
+        return NULL;
+    return t != NULL ? tti_alias(t) : TT_NULL_GIVEN("detach", "a tensor");
 }
 
 /* ---- leaves ------------------------------------------------------------------------------ */
 
 tt_status tt_set_requires_grad(tt_tensor *t, bool on)
 {
+    TT_TRY(tti_check_alive(t, "requires_grad"));
     if (t == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "requires_grad: expected a tensor, got NULL");
+        return tti_null_given("requires_grad", "a tensor");
     if (t->grad_fn != NULL)
         return on ? TT_OK
                   : TT_FAIL(TT_ERR_INVALID,
@@ -92,27 +97,27 @@ tt_status tt_set_requires_grad(tt_tensor *t, bool on)
 
 tt_tensor *tt_require_grad(tt_tensor *t)
 {
-    return t != NULL && tt_set_requires_grad(t, true) == TT_OK ? t : NULL;
+    return tt_set_requires_grad(t, true) == TT_OK ? t : NULL;
 }
 
 bool tt_requires_grad(const tt_tensor *t)
 {
-    return tti_wants_grad(t);
+    return tti_alive(t, "requires_grad") && tti_wants_grad(t);
 }
 
 bool tt_is_leaf(const tt_tensor *t)
 {
-    return t != NULL && t->grad_fn == NULL;
+    return tti_alive(t, "is_leaf") && t->grad_fn == NULL;
 }
 
 const char *tt_grad_fn_name(const tt_tensor *t)
 {
-    return t != NULL && t->grad_fn != NULL ? t->grad_fn->op->name : NULL;
+    return tti_alive(t, "grad_fn_name") && t->grad_fn != NULL ? t->grad_fn->op->name : NULL;
 }
 
 tt_tensor *tt_grad_of(const tt_tensor *t)
 {
-    return t != NULL && t->meta != NULL ? t->meta->grad : NULL;
+    return tti_alive(t, "grad_of") && t->meta != NULL ? t->meta->grad : NULL;
 }
 
 tt_status tt_set_grad(tt_tensor *t, tt_tensor *grad)
@@ -120,8 +125,10 @@ tt_status tt_set_grad(tt_tensor *t, tt_tensor *grad)
     tti_grad_meta *m;
     tt_tensor *old;
 
+    TT_TRY(tti_check_alive(t, "set_grad"));
+    TT_TRY(tti_check_alive(grad, "set_grad"));
     if (t == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "set_grad: expected a tensor, got NULL");
+        return tti_null_given("set_grad", "a tensor");
     if (grad == NULL && t->meta == NULL)
         return TT_OK;
     if (grad != NULL && (!tti_same_shape(t, grad) || t->dtype != grad->dtype ||
@@ -140,7 +147,10 @@ tt_status tt_set_grad(tt_tensor *t, tt_tensor *grad)
 
 tt_status tt_retain_grad(tt_tensor *t)
 {
-    if (t == NULL || !tti_wants_grad(t))
+    TT_TRY(tti_check_alive(t, "retain_grad"));
+    if (t == NULL)
+        return tti_null_given("retain_grad", "a tensor");
+    if (!tti_wants_grad(t))
         return TT_FAIL(TT_ERR_INVALID, "retain_grad: the tensor does not require a gradient");
     if (t->grad_fn == NULL)
         return TT_OK;
@@ -183,5 +193,6 @@ tt_grad_guard tt_grad_guard_open(tt_grad_mode mode)
 
 void tt_grad_guard_close(tt_grad_guard *g)
 {
-    tti_grad_mode = g->before;
+    if (g != NULL)
+        tti_grad_mode = g->before;
 }

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "base/tls.h"
+#include "tensor/debug.h"
 #include "tensor/tensor.h"
 
 #define WARN_AT 100000
@@ -24,13 +26,21 @@ static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
 static void free_down_to(size_t mark)
 {
-    while (mine.n > mark)
-        tt_tensor_free(mine.items[--mine.n]);
+    bool debug = tti_debug_tensors();
+
+    while (mine.n > mark) {
+        tt_tensor *t = mine.items[--mine.n];
+
+        if (tt_unlikely(debug))
+            tti_debug_scope_gives_up(t);
+        tt_tensor_free(t);
+    }
 }
 
 static void thread_exit(void *unused)
 {
     (void)unused;
+    tti_debug_scope_closing(0, NULL);
     free_down_to(0);
     tti_mfree(mine.items);
     mine = (scope_stack){ 0 };
@@ -61,6 +71,8 @@ tt_tensor *tti_scope_add(tt_tensor *t)
         return NULL;
     }
     mine.items[mine.n++] = t;
+    if (tt_unlikely(tti_debug_tensors()))
+        tti_debug_scope_owns(t);
     if (tt_unlikely(mine.depth == 0 && mine.n >= WARN_AT && !mine.warned)) {
         mine.warned = true;
         tt_warn("scope",
@@ -74,25 +86,43 @@ tt_tensor *tti_scope_add(tt_tensor *t)
 tt_scope tt_scope_open(void)
 {
     mine.depth++;
+    if (tt_unlikely(tti_debug_tensors()))
+        tti_debug_scope_opened(mine.depth, __builtin_return_address(0));
     return (tt_scope){ .mark = mine.n, .open = true };
+}
+
+/* The code at `site` closes it. */
+static void scope_close(tt_scope *s, const void *site)
+{
+    bool debug = tti_debug_tensors();
+    tti_debug_ending before = { 0 };
+
+    if (!s->open)
+        return;
+    s->open = false;
+    if (tt_unlikely(debug))
+        before = tti_debug_scope_closing(mine.depth, site);
+    mine.depth--;
+    free_down_to(s->mark);
+    if (tt_unlikely(debug))
+        tti_debug_scope_closed(before);
 }
 
 void tt_scope_close(tt_scope *s)
 {
-    if (!s->open)
-        return;
-    s->open = false;
-    mine.depth--;
-    free_down_to(s->mark);
+    if (s != NULL)
+        scope_close(s, __builtin_return_address(0));
 }
 
 tt_tensor *tt_scope_close_keep(tt_scope *s, tt_tensor *t)
 {
+    if (s == NULL)
+        return TT_NULL_GIVEN("scope_close_keep", "a scope");
     if (!s->open)
         return t;
-    tt_tensor_retain(t);
-    tt_scope_close(s);
-    return tti_scope_add(t);
+    t = tt_tensor_retain(t);
+    scope_close(s, __builtin_return_address(0));
+    return t != NULL ? tti_scope_add(t) : TT_NULL_GIVEN("scope_close_keep", "a tensor");
 }
 
 size_t tt_scope_count(void)

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making tensors, their life time, and the questions one can ask of them. */
+#include "base/error.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
 
 #include "base/refcount.h"
 #include "base/small.h"
+#include "tensor/debug.h"
 #include "tensor/shape.h"
 
 /* ---- making ------------------------------------------------------------------------------ */
 
 static tt_tensor *tensor_alloc(const int64_t *dims, int n_dims, tt_dtype dtype, tt_device device)
 {
-    tt_tensor *t = tti_small_alloc(sizeof *t);
+    tt_tensor *t =
+        tt_unlikely(tti_debug_tensors()) ? tti_debug_alloc() : tti_small_alloc(sizeof *t);
 
     if (t == NULL)
         return NULL;
@@ -241,7 +244,10 @@ tt_tensor *tt_empty_strided(tt_shape shape, const int64_t *strides, tt_dtype dty
 
 tt_tensor *tt_empty_like(const tt_tensor *t)
 {
-    return t != NULL ? tti_empty_like(t, (tt_dtype)t->dtype) : NULL;
+    if (tti_check_alive(t, "empty_like") != TT_OK)
+        return NULL;
+    return t != NULL ? tti_empty_like(t, (tt_dtype)t->dtype)
+                     : TT_NULL_GIVEN("empty_like", "a tensor");
 }
 
 tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype dtype,
@@ -282,6 +288,7 @@ tt_tensor *tt_wrap(void *data, tt_shape shape, const int64_t *strides, tt_dtype 
         return NULL;
     s->release = release; /* from here on the memory is the tensor's */
     s->release_ctx = ctx;
+    tti_made_by(t, "wrap");
     return t;
 }
 
@@ -295,6 +302,7 @@ tt_tensor *tt_from_data(const void *data, tt_shape shape, tt_dtype dtype)
         return TT_FAIL_NULL(TT_ERR_INVALID, "from_data: expected memory, got NULL");
     if (t->numel != 0)
         memcpy(tti_data(t), data, tt_tensor_bytes(t));
+    tti_made_by(t, "from_data");
     return t;
 }
 
@@ -302,8 +310,9 @@ tt_tensor *tt_from_data(const void *data, tt_shape shape, tt_dtype dtype)
 
 tt_tensor *tt_tensor_retain(tt_tensor *t)
 {
-    if (t != NULL)
-        tti_ref(&t->refs);
+    if (!tti_alive(t, "tensor_retain"))
+        return NULL;
+    tti_ref(&t->refs);
     return t;
 }
 
@@ -316,16 +325,26 @@ static void sparse_free(tti_sparse *s)
     tti_mfree(s);
 }
 
-void tt_tensor_free(tt_tensor *t)
+static void free_parts(tt_tensor *t)
 {
-    if (t == NULL || !tti_unref(&t->refs))
-        return;
     if (t->grad_fn != NULL || t->meta != NULL)
         tti_drop_graph(t);
     tt_tensor_free(t->base);
     sparse_free(t->sparse);
     tti_storage_free(t->storage);
-    tti_small_free(t, sizeof *t);
+}
+
+void tt_tensor_free(tt_tensor *t)
+{
+    bool debug = tti_debug_tensors();
+
+    if (t == NULL || (tt_unlikely(debug) && !tti_debug_may_free(t)) || !tti_unref(&t->refs))
+        return;
+    free_parts(t);
+    if (tt_unlikely(debug))
+        tti_debug_bury(t);
+    else
+        tti_small_free(t, sizeof *t);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -334,7 +353,7 @@ tt_shape tt_tensor_shape(const tt_tensor *t)
 {
     tt_shape s = { 0 };
 
-    if (t == NULL)
+    if (!tti_alive(t, "tensor_shape"))
         return s;
     s.n_dims = t->n_dims;
     memcpy(s.dims, t->dims, (size_t)t->n_dims * sizeof s.dims[0]);
@@ -343,46 +362,46 @@ tt_shape tt_tensor_shape(const tt_tensor *t)
 
 int tt_tensor_dims(const tt_tensor *t)
 {
-    return t != NULL ? t->n_dims : 0;
+    return tti_alive(t, "tensor_dims") ? t->n_dims : 0;
 }
 
 int64_t tt_tensor_size(const tt_tensor *t, int dim)
 {
-    if (t == NULL || dim < -t->n_dims || dim >= t->n_dims)
+    if (!tti_alive(t, "tensor_size") || dim < -t->n_dims || dim >= t->n_dims)
         return -1;
     return t->dims[dim < 0 ? dim + t->n_dims : dim];
 }
 
 int64_t tt_tensor_numel(const tt_tensor *t)
 {
-    return t != NULL ? t->numel : 0;
+    return tti_alive(t, "tensor_numel") ? t->numel : 0;
 }
 
 tt_dtype tt_tensor_dtype(const tt_tensor *t)
 {
-    return t != NULL ? (tt_dtype)t->dtype : TT_F32;
+    return tti_alive(t, "tensor_dtype") ? (tt_dtype)t->dtype : TT_F32;
 }
 
 tt_device tt_tensor_device(const tt_tensor *t)
 {
-    return t != NULL ? t->device : TT_CPU;
+    return tti_alive(t, "tensor_device") ? t->device : TT_CPU;
 }
 
 const int64_t *tt_tensor_strides(const tt_tensor *t)
 {
-    return t != NULL ? t->strides : NULL;
+    return tti_alive(t, "tensor_strides") ? t->strides : NULL;
 }
 
 int64_t tt_tensor_offset(const tt_tensor *t)
 {
-    return t != NULL ? t->offset : 0;
+    return tti_alive(t, "tensor_offset") ? t->offset : 0;
 }
 
 bool tt_tensor_is_contiguous(const tt_tensor *t, tt_memory_format format)
 {
     int64_t want[TT_MAX_DIMS];
 
-    if (t == NULL || t->storage == NULL)
+    if (!tti_alive(t, "tensor_is_contiguous") || t->storage == NULL)
         return false;
     if (format == TT_FORMAT_CONTIGUOUS || format == TT_FORMAT_PRESERVE)
         return tti_is_contiguous(t);
@@ -397,22 +416,23 @@ bool tt_tensor_is_contiguous(const tt_tensor *t, tt_memory_format format)
 
 bool tt_tensor_is_sparse(const tt_tensor *t)
 {
-    return t != NULL && t->sparse != NULL;
+    return tti_alive(t, "tensor_is_sparse") && t->sparse != NULL;
 }
 
 bool tt_tensor_shares_storage(const tt_tensor *a, const tt_tensor *b)
 {
-    return a != NULL && b != NULL && a->storage != NULL && a->storage == b->storage;
+    return tti_alive(a, "tensor_shares_storage") && tti_alive(b, "tensor_shares_storage") &&
+           a->storage != NULL && a->storage == b->storage;
 }
 
 uint64_t tt_tensor_version(const tt_tensor *t)
 {
-    return t != NULL ? tti_version(t) : 0;
+    return tti_alive(t, "tensor_version") ? tti_version(t) : 0;
 }
 
 void *tt_tensor_data(const tt_tensor *t)
 {
-    if (t == NULL)
+    if (!tti_alive(t, "tensor_data"))
         return NULL;
     if (t->storage == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "data: a sparse tensor has no single block of memory");
@@ -421,5 +441,5 @@ void *tt_tensor_data(const tt_tensor *t)
 
 size_t tt_tensor_bytes(const tt_tensor *t)
 {
-    return t != NULL ? (size_t)t->numel * tti_esize(t) : 0;
+    return tti_alive(t, "tensor_bytes") ? (size_t)t->numel * tti_esize(t) : 0;
 }

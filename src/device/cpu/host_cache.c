@@ -11,8 +11,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/debug.h"
 #include "base/mem.h"
 #include "base/tls.h"
+#include "device/cpu/quarantine.h"
 #include "device/driver.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -175,9 +177,15 @@ static void *system_alloc(int c)
     return p;
 }
 
+static void unkeep(void *p, size_t bytes)
+{
+    to_shared(class_of(bytes), p);
+}
+
 static void cpu_empty_cache(int index)
 {
     (void)index;
+    tti_quarantine_empty(unkeep);
     if (mine != NULL)
         flush(mine);
     for (int c = 0; c < N_CLASSES; c++)
@@ -251,6 +259,10 @@ static void cpu_free(int index, void *p, size_t bytes)
         count_one(&t->n_frees);
     if (BYPASS) {
         system_free(b, c);
+        return;
+    }
+    if (tt_unlikely(tti_debug_tensors())) {
+        tti_quarantine_keep(p, bytes, unkeep);
         return;
     }
     if (c < N_SMALL && t != NULL &&
