@@ -116,7 +116,7 @@ tt_device_guard tt_device_guard_open(tt_device d)
 
 void tt_device_guard_close(tt_device_guard *g)
 {
-    if (g->before.index != TT_CURRENT)
+    if (g != NULL && g->before.index != TT_CURRENT)
         current[g->before.kind] = g->before.index;
 }
 

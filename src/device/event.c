@@ -2,6 +2,7 @@
 /* Events: marks in streams that can be moved by recording them again. */
 #include <pthread.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "device/accel.h"
 
@@ -36,7 +37,7 @@ void tt_event_free(tt_event *e)
 
 static tt_status none(const char *name)
 {
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected an event, got NULL", name);
+    return tti_null_given(name, "an event");
 }
 
 tt_status tt_event_record(tt_event *e, tt_stream *s)
@@ -118,7 +119,7 @@ tt_status tt_stream_wait(tt_stream *s, tt_event *e)
     if (e == NULL)
         return none("stream_wait");
     if (s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "stream_wait: expected a stream, got NULL");
+        return tti_null_given("stream_wait", "a stream");
     m = moment_of(e);
     if (m.mark == NULL)
         return TT_OK;

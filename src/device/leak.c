@@ -2,6 +2,7 @@
 /* Leaks of device memory: what is there after some code and was not before. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/status.h"
 #include "device/cache.h"
 #include "tutti/memory.h"
@@ -45,7 +46,7 @@ tt_status tt_leak_check_begin(tt_leak_check *check)
 tt_status tt_leak_check_end(const tt_leak_check *check)
 {
     if (check == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "leak_check_end: expected a check, got NULL");
+        return tti_null_given("leak_check_end", "a check");
     for (int i = 0; i < check->n_devices; i++) {
         tt_device d = { (int16_t)check->kind, (int16_t)i };
         uint64_t allocated, now;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots as files: JSON, and the pickle that PyTorch's memory viewer reads. Both have the same
  * fields, the viewer's. The pickle is written with a handful of opcodes of protocol 2, which its reader knows. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
+#include "base/writer.h"
 #include "device/cache.h"
 
 static const char *const states[] = {
@@ -220,7 +221,7 @@ char *tt_memory_snapshot_json(const tt_memory_snapshot *s)
     writer w = { 0 };
 
     if (s == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "memory_snapshot_json: expected a snapshot, got NULL");
+        return TT_NULL_GIVEN("memory_snapshot_json", "a snapshot");
     whole(&w, s);
     put(&w, "", 1);
     if (w.status == TT_OK)
@@ -229,25 +230,10 @@ char *tt_memory_snapshot_json(const tt_memory_snapshot *s)
     return NULL;
 }
 
-static tt_status write_file(const writer *w, const char *path)
-{
-    FILE *f = fopen(path, "wb");
-    bool ok;
-
-    if (f == NULL)
-        return TT_FAIL(TT_ERR_IO, "memory_snapshot_save: cannot open %s: %s", path,
-                       strerror(errno));
-    ok = fwrite(w->data, 1, w->n, f) == w->n;
-    ok = fclose(f) == 0 && ok;
-    if (!ok)
-        return TT_FAIL(TT_ERR_IO, "memory_snapshot_save: cannot write %s: %s", path,
-                       strerror(errno));
-    return TT_OK;
-}
-
 tt_status tt_memory_snapshot_save(const tt_memory_snapshot *s, const char *path)
 {
     writer w = { 0 };
+    tti_writer file;
     size_t n = path != NULL ? strlen(path) : 0;
     tt_status st;
 
@@ -257,7 +243,10 @@ tt_status tt_memory_snapshot_save(const tt_memory_snapshot *s, const char *path)
                        s == NULL ? "no snapshot" : "no path");
     w.pickle = n < 5 || strcmp(path + n - 5, ".json") != 0;
     whole(&w, s);
-    st = w.status == TT_OK ? write_file(&w, path) : w.status;
+    tti_writer_open(&file, "memory_snapshot_save", path, 0);
+    tti_writer_check(&file, w.status);
+    tti_writer_put(&file, w.data, w.n);
+    st = tti_writer_finish(&file);
     tti_mfree(w.data);
     return st;
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "base/tls.h"
 #include "device/accel.h"
@@ -240,7 +241,7 @@ static tt_status set_current(tt_device d, tt_stream *s)
 tt_status tt_stream_use(tt_stream *s)
 {
     if (s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "stream_use: expected a stream, got NULL");
+        return tti_null_given("stream_use", "a stream");
     TT_TRY(set_current(s->device, s));
     return tt_device_use(s->device);
 }
@@ -260,7 +261,7 @@ tt_stream_guard tt_stream_guard_open(tt_stream *s)
 
 void tt_stream_guard_close(tt_stream_guard *g)
 {
-    if (g->stream == NULL)
+    if (g == NULL || g->stream == NULL)
         return;
     set_current(g->stream->device, g->stream);
     tt_device_use(g->device);
@@ -270,17 +271,19 @@ void tt_stream_guard_close(tt_stream_guard *g)
 
 tt_device tt_stream_device(const tt_stream *s)
 {
-    return s->device;
+    return s != NULL ? s->device : TT_CPU;
 }
 
 void *tt_stream_native(const tt_stream *s)
 {
+    if (s == NULL)
+        return TT_NULL_GIVEN("stream_native", "a stream");
     return s->accel->queue_native(s->queue);
 }
 
 int tt_stream_priority(const tt_stream *s)
 {
-    return s->priority;
+    return s != NULL ? s->priority : 0;
 }
 
 bool tt_stream_equal(const tt_stream *a, const tt_stream *b)
@@ -291,7 +294,7 @@ bool tt_stream_equal(const tt_stream *a, const tt_stream *b)
 
 uint64_t tt_stream_hash(const tt_stream *s)
 {
-    return tt_device_hash(s->device) ^ (uint64_t)(uintptr_t)tt_stream_native(s);
+    return s == NULL ? 0 : tt_device_hash(s->device) ^ (uint64_t)(uintptr_t)tt_stream_native(s);
 }
 
 tt_status tt_stream_priorities(tt_device d, int *least_p, int *greatest_p)
@@ -310,7 +313,7 @@ tt_status tt_stream_priorities(tt_device d, int *least_p, int *greatest_p)
 
 static tt_status none(const char *name)
 {
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected a stream, got NULL", name);
+    return tti_null_given(name, "a stream");
 }
 
 tt_status tt_stream_query(tt_stream *s, bool *done_p)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of kernels in a directory, as compilers get them: for checks, and to look at. */
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/env.h"
+#include "base/writer.h"
 #include "device/launch.h"
 
 extern const char tti_source_prelude[];
@@ -30,30 +30,25 @@ static bool path_of(char path[MAX_PATH], const tti_program *p, const char *optio
     return true;
 }
 
+static void put_words(tti_writer *w, const char *words)
+{
+    tti_writer_put(w, words, strlen(words));
+}
+
 /* Many processes may write the same one: whoever is last has written the same. */
 void tti_kernel_text_write(const tti_program *p, const char *options)
 {
-    char path[MAX_PATH], temporary[MAX_PATH + 8];
-    bool bad;
-    FILE *f;
-    int fd;
+    char path[MAX_PATH];
+    tti_writer w;
 
     if (!path_of(path, p, options) || access(path, F_OK) == 0)
         return;
-    snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-    fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0)
-        return;
-    f = fdopen(fd, "w");
-    if (f == NULL) {
-        close(fd);
-        (void)unlink(temporary);
-        return;
-    }
-    fprintf(f, "/* %s */\n%s", options, tti_source_prelude);
+    tti_writer_open(&w, NULL, path, 0);
+    put_words(&w, "/* ");
+    put_words(&w, options);
+    put_words(&w, " */\n");
+    put_words(&w, tti_source_prelude);
     for (int i = 0; i < TTI_MAX_PARTS && p->parts[i] != NULL; i++)
-        fprintf(f, "%s", p->parts[i]);
-    bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad || rename(temporary, path) != 0)
-        (void)unlink(temporary);
+        put_words(&w, p->parts[i]);
+    (void)tti_writer_finish(&w);
 }

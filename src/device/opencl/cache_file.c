@@ -16,16 +16,18 @@
 
 #include "base/env.h"
 #include "base/mem.h"
+#include "base/writer.h"
 
 #define MAX_PATH 1024
 #define MAX_BYTES ((uint64_t)256 << 20)
 
-static const char magic[8] = "tutticl1";
+static const char magic[8] = "tutticl2";
 
 typedef struct head {
     char magic[8];
     uint64_t bytes; /* after the head */
-    uint8_t sum[TTI_SHA256_BYTES];
+    uint8_t sum
+        [TTI_SHA256_BYTES]; /* of the name and the bytes: a program must not pass for another one */
 } head;
 
 static char directory[MAX_PATH - 128]; /* "": none */
@@ -90,46 +92,49 @@ static bool read_all(int fd, void *data, size_t bytes)
     return true;
 }
 
-static bool write_all(int fd, const void *data, size_t bytes)
+/* What others may have written is not loaded as a program: files and directory belong to this user, or root, and nobody else may
+ * write to them. */
+static bool is_ours(const struct stat *st)
 {
-    for (const char *p = data; bytes > 0;) {
-        ssize_t n = write(fd, p, bytes);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        p += n;
-        bytes -= (size_t)n;
-    }
-    return true;
+    return (st->st_uid == geteuid() || st->st_uid == 0) && (st->st_mode & 022) == 0;
 }
 
-static void sum_of(const unsigned char *data, size_t bytes, uint8_t sum[TTI_SHA256_BYTES])
+static bool directory_is_ours(void)
+{
+    struct stat st;
+
+    return stat(directory, &st) == 0 && S_ISDIR(st.st_mode) && is_ours(&st);
+}
+
+static void sum_of(const char *name, const unsigned char *data, size_t bytes,
+                   uint8_t sum[TTI_SHA256_BYTES])
 {
     tti_sha256 h;
 
     tti_sha256_begin(&h);
+    tti_sha256_add(&h, name, strlen(name) + 1);
     tti_sha256_add(&h, data, bytes);
     tti_sha256_end(&h, sum);
 }
 
 /* All of an open file, if its head fits. */
-static unsigned char *read_checked(int fd, size_t *bytes_p)
+static unsigned char *read_checked(const char *name, int fd, size_t *bytes_p)
 {
     uint8_t sum[TTI_SHA256_BYTES];
     unsigned char *data;
     struct stat st;
     head h;
 
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !is_ours(&st))
+        return NULL;
     if (!read_all(fd, &h, sizeof h) || memcmp(h.magic, magic, sizeof magic) != 0 || h.bytes == 0 ||
-        h.bytes > MAX_BYTES || fstat(fd, &st) != 0 || (uint64_t)st.st_size != sizeof h + h.bytes)
+        h.bytes > MAX_BYTES || (uint64_t)st.st_size != sizeof h + h.bytes)
         return NULL;
     data = tti_malloc((size_t)h.bytes);
     if (data == NULL)
         return NULL;
     if (read_all(fd, data, (size_t)h.bytes)) {
-        sum_of(data, (size_t)h.bytes, sum);
+        sum_of(name, data, (size_t)h.bytes, sum);
         if (memcmp(sum, h.sum, sizeof sum) == 0) {
             *bytes_p = (size_t)h.bytes;
             return data;
@@ -145,13 +150,13 @@ unsigned char *tti_cl_cache_read(const char *name, size_t *bytes_p)
     unsigned char *data;
     int fd;
 
-    if (tti_cl_cache_directory() == NULL)
+    if (tti_cl_cache_directory() == NULL || !directory_is_ours())
         return NULL;
     path_of(path, name, ".bin");
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return NULL;
-    data = read_checked(fd, bytes_p);
+    data = read_checked(name, fd, bytes_p);
     if (data != NULL)
         (void)futimens(fd, NULL); /* the least used are the first to go */
     close(fd);
@@ -178,6 +183,8 @@ int tti_cl_cache_claim(const char *name, bool at_once)
     if (tti_cl_cache_directory() == NULL)
         return -1;
     make_directory();
+    if (!directory_is_ours())
+        return -1;
     path_of(path, name, ".seen");
     fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0 && !at_once) {
@@ -197,22 +204,17 @@ int tti_cl_cache_claim(const char *name, bool at_once)
 
 void tti_cl_cache_write(const char *name, int claim, const unsigned char *data, size_t bytes)
 {
-    char path[MAX_PATH], temporary[MAX_PATH];
+    char path[MAX_PATH];
     head h = { .bytes = bytes };
-    bool good;
-    int fd;
+    tti_writer w;
 
     memcpy(h.magic, magic, sizeof magic);
-    sum_of(data, bytes, h.sum);
+    sum_of(name, data, bytes, h.sum);
     path_of(path, name, ".bin");
-    path_of(temporary, name, ".XXXXXX");
-    fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd >= 0) {
-        good = write_all(fd, &h, sizeof h) && write_all(fd, data, bytes);
-        good = close(fd) == 0 && good;
-        if (!good || rename(temporary, path) != 0)
-            (void)unlink(temporary);
-    }
+    tti_writer_open(&w, NULL, path, TTI_WRITER_PRIVATE);
+    tti_writer_put(&w, &h, sizeof h);
+    tti_writer_put(&w, data, bytes);
+    (void)tti_writer_finish(&w);
     path_of(path, name, ".seen");
     (void)unlink(path);
     close(claim);

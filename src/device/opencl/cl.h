@@ -29,6 +29,7 @@ typedef struct tti_cl_state {
     cl_platform_id platform;
     cl_context context;
     bool is_cpu;   /* all of them compute in the host's memory, and run host functions in queues */
+    bool is_pocl;  /* the platform */
     int group;     /* WG */
     char key[512]; /* device, driver and versions: part of the names of cached programs */
     bool alike;    /* what is built for one device is good for all */
@@ -44,6 +45,9 @@ extern tti_cl_state tti_cl_all; /* filled by the start; constant after it, but f
 tt_status tti_cl_start(void);
 int tti_cl_count(void);
 const char *tti_cl_missing(void);
+
+/* For tests, before the start: where sysfs is looked for. */
+void tti_cl_debug_sys(const char *dir);
 
 /* Record the failure of a driver call: "cl: cannot <what>: CL_... (-n)". */
 tt_status tti_cl_fail(const char *what, cl_int code);
@@ -139,9 +143,9 @@ tt_status tti_cl_timer_add(uint64_t ns, void (*fn)(void *arg), void *arg, cl_eve
 
 /* ---- program.c, kernel.c ------------------------------------------------------------------------- */
 
-/* How often programs came from where, in this process. */
+/* How often programs came from where, in this process, and how often a build waited for devices to rest. */
 typedef struct tti_cl_builds {
-    _Atomic int from_source, from_disk, kept;
+    _Atomic int from_source, from_disk, kept, after_rest;
 } tti_cl_builds;
 
 extern tti_cl_builds tti_cl_build_counts;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "base/mem.h"
@@ -12,6 +13,7 @@
 
 #define MAX_PLATFORMS 16
 #define GPU_GROUP 64
+#define PLATFORM_NAME 128
 
 tti_cl_state tti_cl_all;
 
@@ -70,18 +72,32 @@ static bool computes_here(cl_device_id id)
            (can & CL_EXEC_NATIVE_KERNEL) != 0;
 }
 
+static void platform_name(cl_platform_id p, char name[PLATFORM_NAME])
+{
+    name[0] = '\0';
+    tti_cl.GetPlatformInfo(p, CL_PLATFORM_NAME, PLATFORM_NAME, name, NULL);
+    name[PLATFORM_NAME - 1] = '\0';
+}
+
+static bool is_pocl(cl_platform_id p)
+{
+    char name[PLATFORM_NAME];
+
+    platform_name(p, name);
+    return strcmp(name, "Portable Computing Language") == 0;
+}
+
 static void describe(tti_cl_device *d)
 {
     tt_device_properties *p = &d->properties;
-    char version[64], platform[64] = "";
+    char version[64], platform[PLATFORM_NAME];
     cl_device_fp_config fp64 = 0;
 
     text_of(d->id, CL_DEVICE_NAME, p->name, sizeof p->name);
     text_of(d->id, CL_DEVICE_VENDOR, p->vendor, sizeof p->vendor);
     text_of(d->id, CL_DRIVER_VERSION, version, sizeof version);
-    tti_cl.GetPlatformInfo(tti_cl_all.platform, CL_PLATFORM_NAME, sizeof platform, platform, NULL);
-    platform[sizeof platform - 1] = '\0';
-    snprintf(p->driver, sizeof p->driver, "%s %s", platform, version);
+    platform_name(tti_cl_all.platform, platform);
+    snprintf(p->driver, sizeof p->driver, "%.60s %s", platform, version);
     p->memory = number_of(d->id, CL_DEVICE_GLOBAL_MEM_SIZE);
     p->max_allocation = number_of(d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     p->units = (int)number_of(d->id, CL_DEVICE_MAX_COMPUTE_UNITS);
@@ -109,15 +125,43 @@ static int devices_of(cl_platform_id p, cl_device_id *ids)
     return 0;
 }
 
+static const char *sys_dir = "/sys";
+
+void tti_cl_debug_sys(const char *dir)
+{
+    sys_dir = dir;
+}
+
+/* PoCL reads the topology of the processors from sysfs when it is first asked for devices, and ends the process when it
+ * finds none, as in containers without /sys. So this looks first. */
+static bool pocl_can_start(void)
+{
+    static const char *const places[] = { "devices/system/cpu/cpu0/topology",
+                                          "bus/cpu/devices/cpu0/topology" };
+    char path[256];
+
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", sys_dir, places[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    why = "PoCL needs the topology of the processors in /sys/devices/system/cpu, which is not "
+          "there: mount sysfs on "
+          "/sys, or set TUTTI_CL_PLATFORM to another platform";
+    return false;
+}
+
 static bool wanted(cl_platform_id p)
 {
     const char *part = tti_env_get(TTI_ENV_CL_PLATFORM);
-    char name[128] = "";
+    char name[PLATFORM_NAME];
 
-    if (part == NULL)
-        return true;
-    tti_cl.GetPlatformInfo(p, CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
-    return strstr(name, part) != NULL;
+    if (part != NULL) {
+        platform_name(p, name);
+        if (strstr(name, part) == NULL)
+            return false;
+    }
+    return !is_pocl(p) || pocl_can_start();
 }
 
 /* Parts of a device that the driver keeps apart; false: it does not divide it like that. */
@@ -163,17 +207,14 @@ static int choose(cl_device_id *ids)
               "or the one of your GPU's maker";
         return 0;
     }
+    why = "no OpenCL platform has a device (or none is the one TUTTI_CL_PLATFORM names)";
     for (cl_uint i = 0; i < n && i < MAX_PLATFORMS && count == 0; i++) {
         if (!wanted(all[i]))
             continue;
         tti_cl_all.platform = all[i];
         count = devices_of(all[i], ids);
     }
-    if (count == 0) {
-        why = "no OpenCL platform has a device (or none is the one TUTTI_CL_PLATFORM names)";
-        return 0;
-    }
-    return split(ids, count, parts);
+    return count > 0 ? split(ids, count, parts) : 0;
 }
 
 static int unique(const cl_device_id *ids, int n, cl_device_id *out)
@@ -237,6 +278,7 @@ static void fill_state(const cl_device_id *ids, int n)
         a->devices[i].id = ids[i];
         describe(&a->devices[i]);
     }
+    a->is_pocl = is_pocl(a->platform);
     a->is_cpu = true;
     for (int i = 0; i < n; i++)
         a->is_cpu = a->is_cpu && a->devices[i].properties.is_cpu;

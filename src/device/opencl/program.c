@@ -88,14 +88,15 @@ static cl_uint texts_of(const tti_program *p, const char *texts[TTI_MAX_PARTS + 
     return n;
 }
 
-/* One text is compiled at a time, and while devices rest if they come to rest soon: PoCL compiles kernels once more when
- * they are first launched, in threads of its own, and its compiler was seen to crash when both happen at once. */
+/* One text is compiled at a time. With PoCL devices rest meanwhile, if they come to rest soon: it compiles kernels once
+ * more when they are first launched, in threads of its own, and its compiler was seen to crash when both happen at once. */
 static pthread_mutex_t mu_compiler = PTHREAD_MUTEX_INITIALIZER;
 
 static void wait_for_rest(void)
 {
     int64_t deadline = tti_deadline(2000);
 
+    atomic_fetch_add(&tti_cl_build_counts.after_rest, 1);
     for (int i = 0; i < tti_cl_all.n; i++)
         while (!tti_streams_idle((tt_device){ TT_DEVICE_CL, (int16_t)i }) &&
                tti_now_ns() < deadline)
@@ -107,7 +108,8 @@ static cl_int compile(cl_program native, const char *options)
     cl_int code;
 
     pthread_mutex_lock(&mu_compiler);
-    wait_for_rest();
+    if (tti_cl_all.is_pocl)
+        wait_for_rest();
     code = build(native, options);
     pthread_mutex_unlock(&mu_compiler);
     return code;
