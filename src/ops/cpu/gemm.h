@@ -14,7 +14,7 @@ typedef struct tti_mat {
     double alpha, beta;
 } tti_mat;
 
-/* Whether the sizes fit BLAS, which float64 and complex products need. */
+/* Opens BLAS, which float64 and complex products need, and fails where it is missing or the sizes do not fit it. */
 tt_status tti_blas_takes(const tti_mat *p);
 tt_status tti_sgemm(const tti_mat *p, const float *a, const float *b, float *c);
 tt_status tti_dgemm(const tti_mat *p, const double *a, const double *b, double *c);

@@ -151,6 +151,6 @@ tt_status tti_gemm_through(tt_dtype dtype, tt_tensor *out, const tt_tensor *a, c
     } else if (g->beta != 0.0) {
         TT_TRY(tti_copy(wide, out));
     }
-    TT_TRY(tti_kernels_of(out)->linalg->gemm(wide, wa, wb, &inner));
+    TT_TRY(TTI_RUN("matmul", out, linalg, gemm, wide, wa, wb, &inner));
     return tti_copy(out, wide);
 }

@@ -83,10 +83,9 @@ static void select_rows(const select_job *j, int64_t outer, size_t e)
     tti_row_fn gather = tti_row_gather(e);
     tti_index_row row = { .index = j->index, .n = j->n, .step = 0, .stride = 1 };
 
-#pragma omp parallel for schedule(static) num_threads( \
-    tt_get_num_threads()) if (outer > 1 && tti_index_parallel((size_t)(outer * j->n) * e))
-    for (int64_t o = 0; o < outer; o++)
-        gather(j->out + (size_t)(o * j->n) * e, j->in + (size_t)(o * j->size) * e, &row);
+    TTI_PARALLEL_FOR(
+        tti_index_threads((size_t)(outer * j->n) * e), o, outer, 1,
+        gather(j->out + (size_t)(o * j->n) * e, j->in + (size_t)(o * j->size) * e, &row));
 }
 
 static tt_status index_select(tt_tensor *out, const tt_tensor *x, int dim, const tt_tensor *index)
@@ -108,13 +107,8 @@ static tt_status index_select(tt_tensor *out, const tt_tensor *x, int dim, const
         select_rows(&j, s.outer, e);
         return TT_OK;
     }
-    if (!tti_index_parallel((size_t)total * j.width)) {
-        select_slices(&j, 0, total);
-        return TT_OK;
-    }
-#pragma omp parallel for schedule(static) num_threads(tt_get_num_threads())
-    for (int64_t at = 0; at < total; at++)
-        select_slices(&j, at, at + 1);
+    TTI_PARALLEL_FOR(tti_index_threads((size_t)total * j.width), at, total, 1,
+                     select_slices(&j, at, at + 1));
     return TT_OK;
 }
 
@@ -163,7 +157,7 @@ static tt_status index_put(tt_tensor *out, int dim, const tt_tensor *index, cons
                   .s = slab_of(out, dim),
                   .e = tti_esize(out),
                   .add = add ? tti_run_add((tt_dtype)out->dtype) : NULL };
-    int threads = tt_get_num_threads();
+    int threads = tti_index_threads((size_t)src->numel * tti_esize(src));
     int64_t chunk;
 
     TT_TRY(tti_index_check(add ? "index_add" : "index_copy", index, dim, j.s.size));
@@ -173,14 +167,13 @@ static tt_status index_put(tt_tensor *out, int dim, const tt_tensor *index, cons
         put_rows(&j, (tt_dtype)out->dtype);
         return TT_OK;
     }
-    if (j.s.inner < 32 * threads || !tti_index_parallel((size_t)src->numel * j.e)) {
+    if (threads == 1 || j.s.inner < 32 * threads) {
         put_columns(&j, 0, j.s.inner);
         return TT_OK;
     }
     chunk = (j.s.inner / threads + 16) & ~(int64_t)15;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t from = 0; from < j.s.inner; from += chunk)
-        put_columns(&j, from, from + chunk < j.s.inner ? from + chunk : j.s.inner);
+    TTI_PARALLEL_FOR(threads, from, j.s.inner, chunk,
+                     put_columns(&j, from, from + chunk < j.s.inner ? from + chunk : j.s.inner));
     return TT_OK;
 }
 

@@ -4,6 +4,7 @@
 #define TTI_OPS_CPU_INDEX_H
 
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/parallel.h"
 
 /* One row of an indexed move: element j is at j * step + index[j] * stride of the other side. */
 typedef struct tti_index_row {
@@ -33,10 +34,10 @@ tt_status tti_cpu_one_hot(tt_tensor *out, const tt_tensor *index);
 tt_status tti_cpu_tri(tt_tensor *out, const tt_tensor *x, int64_t diagonal, bool upper);
 tt_status tti_cpu_sort_keys(tt_tensor *order, const tt_tensor *keys, int64_t *groups_p);
 
-/* Whether so many bytes are worth more than one thread. */
-static inline bool tti_index_parallel(size_t bytes)
+/* How many threads it is worth to move so many bytes. */
+static inline int tti_index_threads(size_t bytes)
 {
-    return bytes >= 256 * 1024 && tt_get_num_threads() > 1;
+    return tti_threads_for((int64_t)bytes, 128 * 1024);
 }
 
 #endif

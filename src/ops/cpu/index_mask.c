@@ -162,9 +162,7 @@ tt_status tti_cpu_tri(tt_tensor *out, const tt_tensor *x, int64_t diagonal, bool
 
     /* Far outside, where row + diagonal would overflow, every diagonal is alike. */
     diagonal = diagonal > columns ? columns : diagonal < -rows ? -rows : diagonal;
-#pragma omp parallel for schedule(static) \
-    num_threads(tt_get_num_threads()) if (tti_index_parallel((size_t)total * pitch))
-    for (int64_t r = 0; r < total; r++) {
+    TTI_PARALLEL_FOR(tti_index_threads((size_t)total * pitch), r, total, 1, {
         int64_t edge = r % rows + diagonal;
 
         if (upper)
@@ -172,7 +170,7 @@ tt_status tti_cpu_tri(tt_tensor *out, const tt_tensor *x, int64_t diagonal, bool
                          e);
         else
             keep_columns(to + (size_t)r * pitch, from + (size_t)r * pitch, 0, edge + 1, columns, e);
-    }
+    });
     return TT_OK;
 }
 

@@ -175,16 +175,14 @@ tt_status tti_cpu_gather(tt_tensor *out, const tt_tensor *x, int dim, const tt_t
     const char *from = tti_data(x);
 
     TT_TRY(tti_index_check("gather", index, dim, x->n_dims > 0 ? x->dims[dim] : 1));
-#pragma omp parallel for schedule(static) \
-    num_threads(tt_get_num_threads()) if (tti_index_parallel((size_t)index->numel * e))
-    for (int64_t n = 0; n < r.n_rows; n++) {
+    TTI_PARALLEL_FOR(tti_index_threads((size_t)index->numel * e), n, r.n_rows, 1, {
         tti_index_row row = r.row;
         int64_t t, other;
 
         row_at(&r, n, &t, &other);
         row.index += n * row.n;
         gather(to + (size_t)other * e, from + (size_t)t * e, &row);
-    }
+    });
     return TT_OK;
 }
 
@@ -216,14 +214,9 @@ tt_status tti_cpu_scatter(tt_tensor *out, int dim, const tt_tensor *index, const
                            out->n_dims > 0 ? out->dims[dim] : 1));
     if (index->numel == 0)
         return TT_OK;
-    if (dim == 0 || !tti_index_parallel((size_t)index->numel * e)) {
-        scatter_rows(&r, put, to, from, e, 0, r.n_rows);
-        return TT_OK;
-    }
-    slabs = index->dims[0];
+    slabs = dim != 0 ? index->dims[0] : 1;
     each = r.n_rows / slabs;
-#pragma omp parallel for schedule(static) num_threads(tt_get_num_threads())
-    for (int64_t i = 0; i < slabs; i++)
-        scatter_rows(&r, put, to, from, e, i * each, (i + 1) * each);
+    TTI_PARALLEL_FOR(slabs > 1 ? tti_index_threads((size_t)index->numel * e) : 1, i, slabs, 1,
+                     scatter_rows(&r, put, to, from, e, i * each, (i + 1) * each));
     return TT_OK;
 }

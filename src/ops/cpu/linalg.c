@@ -22,10 +22,12 @@ static tt_status gemm_integer(tt_tensor *out, const tt_tensor *a, const tt_tenso
     int64_t batch = out->n_dims == 3 ? out->dims[0] : 1;
     int64_t ai = g->trans_a ? 1 : k, ak = g->trans_a ? m : 1;
     int64_t bk = g->trans_b ? 1 : n, bj = g->trans_b ? k : 1;
+    double beta = g->bias != NULL ? 1.0 : g->beta;
 
     if (wide == NULL || wa == NULL || wb == NULL)
         return tt_last_status();
-    TT_TRY(tti_copy(wide, out));
+    if (beta != 0.0)
+        TT_TRY(tti_copy(wide, g->bias != NULL ? g->bias : out));
     for (int64_t r = 0; r < batch * m; r++) {
         const int64_t *ra = (int64_t *)tti_data(wa) + r / m * m * k + r % m * ai;
         const int64_t *rb = (int64_t *)tti_data(wb) + r / m * k * n;
@@ -37,7 +39,7 @@ static tt_status gemm_integer(tt_tensor *out, const tt_tensor *a, const tt_tenso
             for (int64_t l = 0; l < k; l++)
                 sum += (uint64_t)ra[l * ak] * (uint64_t)rb[l * bk + j * bj];
             rc[j] = (int64_t)(sum * (uint64_t)(int64_t)g->alpha +
-                              (g->beta != 0.0 ? (uint64_t)rc[j] * (uint64_t)(int64_t)g->beta : 0));
+                              (beta != 0.0 ? (uint64_t)rc[j] * (uint64_t)(int64_t)beta : 0));
         }
     }
     return tti_copy(out, wide);

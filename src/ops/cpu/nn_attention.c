@@ -2,10 +2,9 @@
 /* Attention on the CPU: heads shared out to threads; in forward also blocks of queries, when there are
  * few heads. Each block is computed the same way whoever does it, and sums over queries stay within
  * one thread, so results do not depend on the number of threads. */
-#include <omp.h>
 
-#include "base/settings.h"
 #include "ops/cpu/nn_kernels.h"
+#include "ops/cpu/parallel.h"
 
 enum { ATTENTION_GRAIN = 1 << 18 }; /* multiplications worth a thread */
 
@@ -72,13 +71,12 @@ void tti_attention_forward(const tti_attention_job *j, bool f64, int threads, ch
     int64_t parts = heads >= 2 * threads ? 1 : blocks; /* of a head */
     size_t bytes = part_of(a, f64, false);
 
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t i = 0; i < heads * parts; i++) {
+    TTI_PARALLEL_FOR_UNEVEN(threads, i, heads * parts, 1, {
         int64_t part = i % parts;
 
         t->forward(j, i / parts, part * blocks / parts, (part + 1) * blocks / parts,
-                   scratch + (size_t)omp_get_thread_num() * bytes);
-    }
+                   scratch + (size_t)tti_worker(threads) * bytes);
+    });
 }
 
 void tti_attention_backward(const tti_attention_job *j, bool f64, int threads, char *scratch)
@@ -87,9 +85,8 @@ void tti_attention_backward(const tti_attention_job *j, bool f64, int threads, c
     const tti_attention_table *t = table_for(f64);
     size_t bytes = part_of(a, f64, true);
 
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-    for (int64_t i = 0; i < a->batch * a->heads; i++)
-        t->backward(j, i, scratch + (size_t)omp_get_thread_num() * bytes);
+    TTI_PARALLEL_FOR_UNEVEN(threads, i, a->batch * a->heads, 1,
+                            t->backward(j, i, scratch + (size_t)tti_worker(threads) * bytes));
 }
 
 /* Runs it with scratch memory, 64-byte aligned. */

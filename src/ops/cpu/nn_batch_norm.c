@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/settings.h"
 #include "ops/cpu/nn_norm.h"
 #include "ops/cpu/nn_real.h"
 #include "ops/cpu/nn_table.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/reduce_run.h"
 
 #define GRAIN 32768
@@ -103,13 +103,12 @@ tt_status tti_batch_norm_apply_run(tt_tensor *y, const tt_tensor *x, const tt_te
         coef_set(&k, MEAN, c, stat(mean, c, 0.0));
         coef_set(&k, SHIFT, c, stat(b, c, 0.0));
     }
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t r = 0; r < l.runs; r++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), r, l.runs, 1, {
         tti_channel_norm a = run_at(&l, &k, x, r);
 
         a.out = (char *)tti_data(y) + r * l.n * (int64_t)tti_esize(y);
         fns->apply[l.rows](&a);
-    }
+    });
     tti_mfree(k.data);
     return TT_OK;
 }
@@ -132,8 +131,7 @@ static const char *dy_at(const bn_grad_job *j, int64_t run)
 /* totals: c sums of dy, then c sums of dy * (x - mean). */
 static void sum_planes(const bn_grad_job *j, double *totals)
 {
-#pragma omp parallel for num_threads(j->threads) schedule(static)
-    for (int64_t c = 0; c < j->l.c; c++) {
+    TTI_PARALLEL_FOR(j->threads, c, j->l.c, 1, {
         totals[c] = totals[j->l.c + c] = 0;
         for (int64_t r = c; r < j->l.runs; r += j->l.c) {
             tti_channel_norm a = run_at(&j->l, &j->k, j->x, r);
@@ -143,7 +141,7 @@ static void sum_planes(const bn_grad_job *j, double *totals)
             a.dot = &totals[j->l.c + c];
             j->fns->sums[0](&a);
         }
-    }
+    });
 }
 
 static tt_status sum_rows(const bn_grad_job *j, double *totals)
@@ -153,8 +151,7 @@ static tt_status sum_rows(const bn_grad_job *j, double *totals)
 
     if (sums == NULL)
         return TT_ERR_NOMEM;
-#pragma omp parallel for num_threads(j->threads) schedule(static)
-    for (int64_t i = 0; i < chunks; i++) {
+    TTI_PARALLEL_FOR(j->threads, i, chunks, 1, {
         int64_t end = j->l.runs - i * CHUNK < CHUNK ? j->l.runs : (i + 1) * CHUNK;
 
         for (int64_t r = i * CHUNK; r < end; r++) {
@@ -165,7 +162,7 @@ static tt_status sum_rows(const bn_grad_job *j, double *totals)
             a.dot = (char *)a.sum + j->l.c * j->k.real;
             j->fns->sums[1](&a);
         }
-    }
+    });
     for (int64_t c = 0; c < width; c++) {
         totals[c] = 0;
         for (int64_t i = 0; i < chunks; i++) {
@@ -180,14 +177,13 @@ static tt_status sum_rows(const bn_grad_job *j, double *totals)
 
 static void grad_input(const bn_grad_job *j, tt_tensor *dx)
 {
-#pragma omp parallel for num_threads(j->threads) schedule(static)
-    for (int64_t r = 0; r < j->l.runs; r++) {
+    TTI_PARALLEL_FOR(j->threads, r, j->l.runs, 1, {
         tti_channel_norm a = run_at(&j->l, &j->k, j->x, r);
 
         a.dy = dy_at(j, r);
         a.out = (char *)tti_data(dx) + r * j->l.n * (int64_t)tti_esize(dx);
         j->fns->grad[j->l.rows](&a);
-    }
+    });
 }
 
 /* What channel c's elements are multiplied with: sums are those of dy and of dy * (x - mean) * rstd. */

@@ -9,10 +9,10 @@
  * the whole batch, on the tensors as they are; only the weights are spread, or folded back. */
 #include <string.h>
 
-#include "base/settings.h"
 #include "ops/cpu/gemm.h"
 #include "ops/cpu/nn_conv.h"
 #include "ops/cpu/nn_conv_taps.h"
+#include "ops/cpu/parallel.h"
 
 #define GRAIN 16384
 #define TILE 16
@@ -94,9 +94,8 @@ static void spread_weights(const spread *s, const float *w)
     const tti_conv_taps_table *table = TTI_ISA_PICK(tti_conv_taps_table);
     const tti_conv_taps *t = &s->taps;
 
-#pragma omp parallel for num_threads(threads_for(s))
-    for (int64_t k = 0; k < s->g->oc; k++)
-        table->spread(t, w + k * t->c * t->taps, s->data + k * t->out * t->c * t->in);
+    TTI_PARALLEL_FOR(threads_for(s), k, s->g->oc, 1,
+                     table->spread(t, w + k * t->c * t->taps, s->data + k * t->out * t->c * t->in));
 }
 
 /* The gradient of a weight is the sum over the pairs of pixels to which it was spread. */
@@ -105,9 +104,8 @@ static void fold_weights(const spread *s, float *w)
     const tti_conv_taps_table *table = TTI_ISA_PICK(tti_conv_taps_table);
     const tti_conv_taps *t = &s->taps;
 
-#pragma omp parallel for num_threads(threads_for(s))
-    for (int64_t k = 0; k < s->g->oc; k++)
-        table->fold(t, s->data + k * t->out * t->c * t->in, w + k * t->c * t->taps);
+    TTI_PARALLEL_FOR(threads_for(s), k, s->g->oc, 1,
+                     table->fold(t, s->data + k * t->out * t->c * t->in, w + k * t->c * t->taps));
 }
 
 /* y [n, oc * out] from its transpose, with the bias. */
@@ -115,14 +113,13 @@ static void transpose_out(const spread *s, const float *from, const float *b, fl
 {
     int64_t n = s->g->n, out = s->taps.out, rows = s->g->oc * out;
 
-#pragma omp parallel for num_threads(threads_for(s))
-    for (int64_t r0 = 0; r0 < rows; r0 += TILE) {
+    TTI_PARALLEL_FOR(threads_for(s), r0, rows, TILE, {
         int64_t r1 = r0 + TILE < rows ? r0 + TILE : rows;
 
         for (int64_t i = 0; i < n; i++)
             for (int64_t r = r0; r < r1; r++)
                 y[i * rows + r] = from[r * n + i] + (b != NULL ? b[r / out] : 0.0f);
-    }
+    });
 }
 
 /* Through the transpose, y^T = spread @ x^T: the product then reads the large operand as it lies, and

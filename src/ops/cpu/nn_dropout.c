@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout on the CPU: pieces of fixed size shared out to threads. */
-#include "base/settings.h"
 #include "ops/cpu/nn_kernels.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/philox_block.h"
 
 enum { PIECE = 4096 };
@@ -34,13 +34,12 @@ tt_status tti_dropout_cpu(tt_tensor *y, const tt_tensor *x, double p, uint64_t s
                             .seed = seed,
                             .offset = offset };
 
-#pragma omp parallel for schedule(static) num_threads(tti_threads_for(x->numel, 4 * PIECE))
-    for (int64_t i = 0; i < pieces; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, 4 * PIECE), i, pieces, 1, {
         tti_dropout_job job = all;
 
         job.begin = i * PIECE;
         job.n = x->numel - job.begin < PIECE ? x->numel - job.begin : PIECE;
         fn(&job);
-    }
+    });
     return TT_OK;
 }

@@ -3,8 +3,8 @@
  * column strip, one thread each, so that the order of the sums does not depend on the threads. */
 #include <string.h>
 
-#include "base/settings.h"
 #include "ops/cpu/nn_kernels.h"
+#include "ops/cpu/parallel.h"
 #include "tutti/functional.h"
 
 enum { ROW_GRAIN = 16384 }; /* elements worth a thread */
@@ -53,9 +53,8 @@ tt_status tti_embedding_cpu(tt_tensor *out, const tt_tensor *weight, const tt_te
     char *to = tti_data(out);
 
     TT_TRY(check_index("embedding", index, weight->dims[0]));
-#pragma omp parallel for schedule(static) num_threads(tti_threads_for(out->numel, 4 * ROW_GRAIN))
-    for (int64_t i = 0; i < index->numel; i++)
-        memcpy(to + (size_t)i * bytes, from + (size_t)at[i] * bytes, bytes);
+    TTI_PARALLEL_FOR(tti_threads_for(out->numel, 4 * ROW_GRAIN), i, index->numel, 1,
+                     memcpy(to + (size_t)i * bytes, from + (size_t)at[i] * bytes, bytes));
     return TT_OK;
 }
 
@@ -67,9 +66,8 @@ static void clear(tt_tensor *t)
     int64_t bytes = (int64_t)((size_t)t->numel * tti_esize(t));
     int64_t piece = 1 << 18;
 
-#pragma omp parallel for schedule(static) num_threads(tti_threads_for(bytes, piece))
-    for (int64_t i = 0; i < bytes; i += piece)
-        memset(at + i, 0, (size_t)(bytes - i < piece ? bytes - i : piece));
+    TTI_PARALLEL_FOR(tti_threads_for(bytes, piece), i, bytes, piece,
+                     memset(at + i, 0, (size_t)(bytes - i < piece ? bytes - i : piece)));
 }
 
 static void by_columns(tti_bag_fn fn, const tti_bag_job *job)
@@ -78,21 +76,19 @@ static void by_columns(tti_bag_fn fn, const tti_bag_job *job)
     int threads = tti_threads_for(job->n * job->dim, ROW_GRAIN);
     int parts = threads < strips ? threads : (int)strips;
 
-#pragma omp parallel for schedule(static) num_threads(parts > 0 ? parts : 1)
-    for (int i = 0; i < parts; i++) {
+    TTI_PARALLEL_FOR(parts > 0 ? parts : 1, i, parts, 1, {
         int64_t end = (i + 1) * strips / parts * 16;
 
         fn(job, i * strips / parts * 16, end < job->dim ? end : job->dim);
-    }
+    });
 }
 
 static void by_bags(tti_bag_fn fn, const tti_bag_job *job)
 {
     int64_t piece = 16;
 
-#pragma omp parallel for schedule(static) num_threads(tti_threads_for(job->n * job->dim, ROW_GRAIN))
-    for (int64_t i = 0; i < job->bags; i += piece)
-        fn(job, i, i + piece < job->bags ? i + piece : job->bags);
+    TTI_PARALLEL_FOR(tti_threads_for(job->n * job->dim, ROW_GRAIN), i, job->bags, piece,
+                     fn(job, i, i + piece < job->bags ? i + piece : job->bags));
 }
 
 tt_status tti_embedding_grad_cpu(tt_tensor *dw, const tt_tensor *dy, const tt_tensor *index,
@@ -230,9 +226,8 @@ tt_status tti_embedding_bag_sums_cpu(tt_tensor *rows_places[2], const tt_tensor 
     find_groups(&job, owner, starts, tti_data(rows_places[1]));
     job.owner = owner;
     job.starts = starts;
-#pragma omp parallel for schedule(static) num_threads(tti_threads_for(job.n *job.dim, ROW_GRAIN))
-    for (int64_t i = 0; i < groups; i += piece)
-        fn(&job, i, i + piece < groups ? i + piece : groups);
+    TTI_PARALLEL_FOR(tti_threads_for(job.n * job.dim, ROW_GRAIN), i, groups, piece,
+                     fn(&job, i, i + piece < groups ? i + piece : groups));
     tti_mfree(owner);
     return TT_OK;
 }

@@ -3,10 +3,10 @@
  * coefficients of their own. */
 #include <math.h>
 
-#include "base/settings.h"
 #include "ops/cpu/nn_norm.h"
 #include "ops/cpu/nn_real.h"
 #include "ops/cpu/nn_table.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/reduce_run.h"
 
 #define GRAIN 32768
@@ -73,8 +73,7 @@ tt_status tti_group_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, con
     TT_TRY(tti_mean_var_run(mean, rstd, &rows, 2u));
     for (int64_t i = 0; i < rstd->numel; i++)
         tti_real_put(rstd, i, 1.0 / sqrt(tti_real_get(rstd, i) + eps));
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t i = 0; i < p.n * p.c; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), i, p.n * p.c, 1, {
         int64_t row = row_of(&p, i);
         real scale = real_of(&p, tti_real_get(rstd, row) * weight_of(&p, i));
         real centre = real_of(&p, tti_real_get(mean, row));
@@ -87,7 +86,7 @@ tt_status tti_group_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, con
                                .shift = &shift };
 
         fns->apply[0](&a);
-    }
+    });
     return TT_OK;
 }
 
@@ -97,8 +96,7 @@ tt_status tti_group_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, con
 static void plane_sums(const planes *p, const tti_norm_fns *fns, const tt_tensor *dy,
                        const tt_tensor *x, double *sums)
 {
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t i = 0; i < p->n * p->c; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), i, p->n * p->c, 1, {
         real centre = real_of(p, tti_real_get(p->mean, row_of(p, i)));
         tti_channel_norm a = { .x = plane_at(x, p, i),
                                .dy = plane_at(dy, p, i),
@@ -109,7 +107,7 @@ static void plane_sums(const planes *p, const tti_norm_fns *fns, const tt_tensor
 
         sums[i] = sums[p->n * p->c + i] = 0;
         fns->sums[0](&a);
-    }
+    });
 }
 
 static void weight_grads(const planes *p, const double *sums, tt_tensor *dw, tt_tensor *db)
@@ -172,10 +170,8 @@ tt_status tti_group_norm_grad_run(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, c
     p.w = w;
     plane_sums(&p, fns, dy, x, sums);
     weight_grads(&p, sums, dw, db);
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t row = 0; row < p.n * p.groups; row++)
-        if (dx != NULL)
-            group_grad(&p, fns, dx, dy_x, sums, row);
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), row, p.n * p.groups, 1,
+                     if (dx != NULL) group_grad(&p, fns, dx, dy_x, sums, row));
     tti_mfree(sums);
     return TT_OK;
 }

@@ -2,9 +2,9 @@
 /* Losses of pairs on the CPU: blocks of fixed size, added up in order. */
 #include "ops/cpu/nn_loss.h"
 
-#include "base/settings.h"
 #include "ops/cpu/nn_real.h"
 #include "ops/cpu/nn_table.h"
+#include "ops/cpu/parallel.h"
 
 #define BLOCK 4096
 #define GRAIN 32768
@@ -33,13 +33,12 @@ tt_status tti_pair_loss_run(tti_pair_loss kind, tt_tensor *out, const tt_tensor 
         int64_t n = blocks - first < WAVE ? blocks - first : WAVE;
         double sums[WAVE];
 
-#pragma omp parallel for num_threads(n > 1 ? threads : 1) schedule(static) if (threads > 1)
-        for (int64_t i = 0; i < n; i++) {
+        TTI_PARALLEL_FOR(n > 1 ? threads : 1, i, n, 1, {
             tti_pair_args args = block_at(a, b, first + i);
 
             args.beta = p[1];
             sums[i] = fns->sum(&args);
-        }
+        });
         for (int64_t i = 0; i < n; i++)
             total += sums[i];
     }
@@ -57,14 +56,13 @@ tt_status tti_pair_loss_grad_run(tti_pair_loss kind, tt_tensor *da, const tt_ten
 
     if (fns->grad == NULL)
         return tti_no_kernel("loss", a);
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int64_t i = 0; i < blocks; i++) {
+    TTI_PARALLEL_FOR(threads, i, blocks, 1, {
         tti_pair_args args = block_at(a, b, i);
 
         args.da = (char *)tti_data(da) + i * BLOCK * (int64_t)tti_esize(a);
         args.scale = scale;
         args.beta = p[1];
         fns->grad(&args);
-    }
+    });
     return TT_OK;
 }

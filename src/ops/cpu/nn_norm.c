@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "base/settings.h"
 #include "ops/cpu/nn_real.h"
 #include "ops/cpu/nn_table.h"
+#include "ops/cpu/parallel.h"
 
 #define GRAIN 16384
 
@@ -19,8 +19,7 @@ tt_status tti_layer_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, con
 
     if (fns->row == NULL)
         return tti_no_kernel("layer_norm", x);
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), r, rows, 1, {
         tti_row_norm a = { .y = (char *)tti_data(y) + r * n * esize,
                            .x = (const char *)tti_data(x) + r * n * esize,
                            .w = w != NULL ? tti_data(w) : NULL,
@@ -33,7 +32,7 @@ tt_status tti_layer_norm_run(tt_tensor *y, tt_tensor *mean, tt_tensor *rstd, con
         if (mean != NULL)
             tti_real_put(mean, r, a.mean);
         tti_real_put(rstd, r, a.rstd);
-    }
+    });
     return TT_OK;
 }
 
@@ -113,9 +112,7 @@ tt_status tti_layer_norm_grad_run(tt_tensor *dx, tt_tensor *dw, tt_tensor *db, c
         if (j.sums == NULL)
             return TT_ERR_NOMEM;
     }
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t c = 0; c < chunks; c++)
-        grad_chunk(&j, c);
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), c, chunks, 1, grad_chunk(&j, c));
     if (dw != NULL)
         add_chunks(dw, j.sums, chunks, j.real);
     if (db != NULL)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling on the CPU: planes shared out to threads. */
-#include <omp.h>
 #include <string.h>
 
-#include "base/settings.h"
 #include "ops/cpu/nn_kernels.h"
+#include "ops/cpu/parallel.h"
 
 enum { PLANE_GRAIN = 8192 }; /* elements worth a thread */
 
@@ -35,16 +34,15 @@ static tt_status each_plane(tti_plane_fn fn, tt_tensor *out, tt_tensor *indices,
     scratch = tti_malloc(bytes * (size_t)threads);
     if (scratch == NULL)
         return TT_ERR_NOMEM;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t i = 0; i < planes; i++) {
+    TTI_PARALLEL_FOR(threads, i, planes, 1, {
         tti_plane io = { .out = (char *)tti_data(out) + (size_t)i * out_step,
                          .in = (const char *)tti_data(in) + (size_t)i * in_step,
-                         .scratch = scratch + (size_t)omp_get_thread_num() * bytes };
+                         .scratch = scratch + (size_t)tti_worker(threads) * bytes };
 
         if (indices != NULL)
             io.indices = (int64_t *)tti_data(indices) + i * index_step;
         fn(&io, p);
-    }
+    });
     tti_mfree(scratch);
     return TT_OK;
 }
@@ -85,8 +83,7 @@ tt_status tti_max_pool_grad_cpu(tt_tensor *dx, const tt_tensor *dy, const tt_ten
     const int64_t *at = tti_data(indices);
     bool wide = which(dy) != 0;
 
-#pragma omp parallel for schedule(static) num_threads(tti_threads_for(dx->numel, PLANE_GRAIN))
-    for (int64_t i = 0; i < planes; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(dx->numel, PLANE_GRAIN), i, planes, 1, {
         if (wide) {
             double *to = (double *)tti_data(dx) + i * in;
             const double *from = (const double *)tti_data(dy) + i * out;
@@ -102,6 +99,6 @@ tt_status tti_max_pool_grad_cpu(tt_tensor *dx, const tt_tensor *dy, const tt_ten
             for (int64_t j = 0; j < out; j++)
                 to[at[i * out + j]] += from[j];
         }
-    }
+    });
     return TT_OK;
 }

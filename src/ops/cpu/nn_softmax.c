@@ -2,9 +2,9 @@
 /* Softmax and cross-entropy on the CPU: the loops around nn_softmax.inc. */
 #include "ops/cpu/nn_softmax.h"
 
-#include "base/settings.h"
 #include "ops/cpu/nn_real.h"
 #include "ops/cpu/nn_table.h"
+#include "ops/cpu/parallel.h"
 
 #define GRAIN 8192 /* elements that are worth a thread; each costs an exponential */
 
@@ -28,8 +28,7 @@ static void softmax_all(const softmax_job *j)
     const char *x = tti_data(j->x);
     const char *result = j->result != NULL ? tti_data(j->result) : NULL;
 
-#pragma omp parallel for num_threads(tti_threads_for(j->x->numel, GRAIN)) schedule(static)
-    for (int64_t t = 0; t < turns; t++) {
+    TTI_PARALLEL_FOR(tti_threads_for(j->x->numel, GRAIN), t, turns, 1, {
         int64_t row = t / tiles * rows, column = t % tiles * TTI_SOFTMAX_TILE;
         int64_t at = (row * j->n * j->inner + column) * esize;
         int64_t left = j->inner == 1 ? outer - row : j->inner - column;
@@ -43,7 +42,7 @@ static void softmax_all(const softmax_job *j)
                                .log = j->log };
 
         j->fn(&a);
-    }
+    });
 }
 
 tt_status tti_softmax_run(tt_tensor *y, const tt_tensor *x, int64_t n, int64_t inner, bool log)
@@ -82,8 +81,7 @@ tt_status tti_cross_entropy_run(tt_tensor *losses, tt_tensor *lse, const tt_tens
 
     if (fns->entropy == NULL)
         return tti_no_kernel("cross_entropy", x);
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t r = 0; r < x->dims[0]; r++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), r, x->dims[0], 1, {
         bool ignored = classes[r] < 0;
         tti_entropy_args a = { .x = (const char *)tti_data(x) + r * n * esize,
                                .n = n,
@@ -93,7 +91,7 @@ tt_status tti_cross_entropy_run(tt_tensor *losses, tt_tensor *lse, const tt_tens
 
         tti_real_put(lse, r, sum);
         tti_real_put(losses, r, ignored ? 0.0 : w * (sum - at));
-    }
+    });
     return TT_OK;
 }
 
@@ -114,8 +112,7 @@ tt_status tti_cross_entropy_grad_run(tt_tensor *dx, const tt_tensor *x, const tt
 
     if (fns->entropy_grad == NULL)
         return tti_no_kernel("cross_entropy", x);
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, GRAIN)) schedule(static)
-    for (int64_t r = 0; r < x->dims[0]; r++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, GRAIN), r, x->dims[0], 1, {
         int64_t at = r * n * esize, t = classes[r];
         tti_entropy_args a = { .dx = (char *)tti_data(dx) + at,
                                .x = (const char *)tti_data(x) + at,
@@ -130,6 +127,6 @@ tt_status tti_cross_entropy_grad_run(tt_tensor *dx, const tt_tensor *x, const tt
         a.scale = factor * tti_real_get(scale, r * step) *
                   (weight != NULL ? tti_real_get(weight, t) : 1.0);
         fns->entropy_grad(&a);
-    }
+    });
     return TT_OK;
 }

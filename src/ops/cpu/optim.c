@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "base/settings.h"
+#include "ops/cpu/parallel.h"
 
 #define CHUNK 16384 /* elements; results do not depend on how chunks are spread over threads */
 #define GRAIN 65536 /* elements that are worth a thread */
@@ -36,14 +36,13 @@ static void run_dense(tti_optim_loop loop, void *const *arrays, int64_t n, size_
         loop(arrays, n, coef);
         return;
     }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t at = 0; at < n; at += CHUNK) {
+    TTI_PARALLEL_FOR(threads, at, n, CHUNK, {
         void *here[TTI_OPTIM_ARRAYS];
 
         for (int k = 0; k < TTI_OPTIM_ARRAYS; k++)
             here[k] = arrays[k] != NULL ? (char *)arrays[k] + (size_t)at * esize : NULL;
         loop(here, n - at < CHUNK ? n - at : CHUNK, coef);
-    }
+    });
 }
 
 /* Where the row of entry k of a sparse gradient is, counted in rows. */
@@ -67,8 +66,7 @@ static void run_sparse(tti_optim_loop loop, void *const *arrays, const tt_tensor
 
     (void)real_type(values, &n_all);
     width = nnz > 0 ? n_all / nnz : 0;
-#pragma omp parallel for num_threads(distinct ? tti_threads_for(n_all, GRAIN) : 1) schedule(static)
-    for (int64_t k = 0; k < nnz; k++) {
+    TTI_PARALLEL_FOR(distinct ? tti_threads_for(n_all, GRAIN) : 1, k, nnz, 1, {
         size_t skip = (size_t)(row_of(g, indices, nnz, k) * width) * esize;
         void *here[TTI_OPTIM_ARRAYS];
 
@@ -76,7 +74,7 @@ static void run_sparse(tti_optim_loop loop, void *const *arrays, const tt_tensor
             here[i] = arrays[i] != NULL ? (char *)arrays[i] + skip : NULL;
         here[1] = (char *)tti_data(values) + (size_t)(k * width) * esize;
         loop(here, width, coef);
-    }
+    });
 }
 
 /* Run the loop for p's type over p, its gradient and its state. */
@@ -179,13 +177,12 @@ static tt_status cpu_sum_powers(const tt_tensor *x, double power, double *sum_p)
         int64_t many = n_chunks - first < 256 ? n_chunks - first : 256;
         int threads = many <= 8 ? 1 : tti_threads_for(many * CHUNK, GRAIN);
 
-#pragma omp parallel for num_threads(threads) schedule(static)
-        for (int64_t c = 0; c < many; c++) {
+        TTI_PARALLEL_FOR(threads, c, many, 1, {
             int64_t at = (first + c) * CHUNK;
 
             parts[c] = loop((const char *)tti_data(x) + (size_t)at * esize,
                             n - at < CHUNK ? n - at : CHUNK, power);
-        }
+        });
         for (int64_t c = 0; c < many; c++)
             total = join(total, parts[c], power);
     }
@@ -199,9 +196,13 @@ static tt_status cpu_unscale(tt_tensor *x, double s, tt_tensor *found)
     int type = real_type(x, &n);
     size_t esize = tt_dtype_size((tt_dtype)type);
     tti_unscale_loop loop = loops()->unscale[type];
-    int threads = n < 2 * (int64_t)GRAIN ? 1 : tti_threads_for(n, GRAIN);
-    int bad = 0;
+    int threads = tti_threads_for(n, GRAIN), bad = 0;
 
+    if (threads == 1) {
+        if (loop(tti_data(x), n, s) != 0)
+            *(float *)tti_data(found) = 1;
+        return TT_OK;
+    }
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(| : bad)
     for (int64_t at = 0; at < n; at += CHUNK)
         bad |= loop((char *)tti_data(x) + (size_t)at * esize, n - at < CHUNK ? n - at : CHUNK, s);

@@ -51,13 +51,6 @@ const tti_copy_loops *tti_copy_loops_now(void)
     return TTI_ISA_PICK(tti_copy_table);
 }
 
-/* For messages. */
-#define X(name) #name,
-const char *const tti_unary_names[] = { TTI_UNARY_MAP(X) };
-const char *const tti_binary_names[] = { TTI_BINARY_MAP(X) };
-const char *const tti_ternary_names[] = { TTI_TERNARY_MAP(X) };
-#undef X
-
 /* ---- entries ----------------------------------------------------------------------------------- */
 
 static bool is_half(const tt_tensor *t)

@@ -62,8 +62,6 @@ int64_t tti_unary_grain(tti_unary_op op);
 int64_t tti_binary_grain(tti_binary_op op);
 /* The bytes of one element with this value. */
 void tti_element_bytes(tt_dtype d, double re, double im, void *bytes);
-/* For messages. */
-extern const char *const tti_unary_names[], *const tti_binary_names[], *const tti_ternary_names[];
 
 #define TTI_GRAIN 32768      /* elements per thread of memory-bound loops */
 #define TTI_GRAIN_HEAVY 4096 /* of loops with exponentials and the like */

@@ -2,9 +2,7 @@
 /* The walk over strided operands: dimensions are sorted by the result's strides and joined where all
  * operands allow it, the innermost one goes to the loop, and large walks are split among threads by
  * element number, so that any shape divides evenly. */
-#include <omp.h>
-
-#include "base/settings.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/pointwise.h"
 #include "tensor/shape.h"
 
@@ -226,12 +224,5 @@ void tti_walk_copy(const tti_work *w, const tt_tensor *dst, const tt_tensor *src
     }
     swap_dims(&k, 1, d);
     n_bands = k.numel / (k.dims[0] * k.dims[1]) * ((k.dims[1] + BAND - 1) / BAND);
-    if (threads == 1) { /* a parallel region costs more than a small copy */
-        for (int64_t i = 0; i < n_bands; i++)
-            transpose_band(&k, i);
-        return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < n_bands; i++)
-        transpose_band(&k, i);
+    TTI_PARALLEL_FOR(threads, i, n_bands, 1, transpose_band(&k, i));
 }

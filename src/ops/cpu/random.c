@@ -3,7 +3,7 @@
  * of the tensor. A chunk's numbers depend on its position only. */
 #include "ops/cpu/random.h"
 
-#include "base/settings.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/pointwise.h"
 #include "ops/cpu/vmath_half.h"
 
@@ -85,9 +85,7 @@ static tt_status fill(tt_tensor *x, const tti_random_draw *draw)
     }
     size = (int64_t)tt_dtype_size(to);
     chunks = (n + TTI_RANDOM_CHUNK - 1) / TTI_RANDOM_CHUNK;
-#pragma omp parallel for if (chunks > 4) num_threads(tti_threads_for(n, 4 * TTI_RANDOM_CHUNK)) \
-    schedule(static)
-    for (int64_t i = 0; i < chunks; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(n, 4 * TTI_RANDOM_CHUNK), i, chunks, 1, {
         int64_t first = i * TTI_RANDOM_CHUNK;
         int64_t count = n - first < TTI_RANDOM_CHUNK ? n - first : TTI_RANDOM_CHUNK;
 
@@ -95,7 +93,7 @@ static tt_status fill(tt_tensor *x, const tti_random_draw *draw)
             draw_chunk(draw, type, first, count, data + first * size);
         else
             draw_converted(draw, type, first, count, to, data + first * size);
-    }
+    });
     return TT_OK;
 }
 

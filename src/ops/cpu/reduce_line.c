@@ -5,7 +5,7 @@
 #include <complex.h>
 #include <string.h>
 
-#include "base/settings.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/reduce_run.h"
 #include "ops/cpu/vmath.h"
 
@@ -165,8 +165,7 @@ tt_status tti_arg_reduce_run(bool largest, tt_tensor *values, tt_tensor *indices
         return tti_no_kernel("arg_reduce", x);
     if (dim >= 0)
         tti_lines_of(&l, x, indices, dim);
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, 32768)) schedule(static)
-    for (int64_t i = 0; i < l.total; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, 32768), i, l.total, 1, {
         int64_t out;
         const char *line = at(x, tti_loop_at(&l, i, &out));
         int64_t where = fns->arg(line, n, stride, largest);
@@ -175,7 +174,7 @@ tt_status tti_arg_reduce_run(bool largest, tt_tensor *values, tt_tensor *indices
         if (values != NULL)
             memcpy((char *)tti_data(values) + (size_t)out * esize,
                    line + where * stride * (int64_t)esize, esize);
-    }
+    });
     return TT_OK;
 }
 
@@ -185,8 +184,7 @@ tt_status tti_cumulative_run(bool product, tt_tensor *out, const tt_tensor *x, i
     tti_loop l;
 
     tti_lines_of(&l, x, out, dim);
-#pragma omp parallel for num_threads(tti_threads_for(x->numel, 32768)) schedule(static)
-    for (int64_t i = 0; i < l.total; i++) {
+    TTI_PARALLEL_FOR(tti_threads_for(x->numel, 32768), i, l.total, 1, {
         int64_t to;
         int64_t from = tti_loop_at(&l, i, &to);
         tti_cumulate_args a = { .x = at(x, from),
@@ -197,6 +195,6 @@ tt_status tti_cumulative_run(bool product, tt_tensor *out, const tt_tensor *x, i
 
         a.out = (char *)tti_data(out) + to * (int64_t)tti_esize(out);
         fns->cumulate(&a);
-    }
+    });
     return TT_OK;
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/settings.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/reduce_fold.h"
 #include "ops/cpu/reduce_plan.h"
 #include "ops/cpu/vmath.h"
@@ -178,14 +178,13 @@ static tt_status fold_parallel(const job *j, const pass *s, acc_room *acc)
 
     if (parts == NULL)
         return TT_ERR_NOMEM;
-#pragma omp parallel for num_threads(j->threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) {
+    TTI_PARALLEL_FOR(j->threads, i, n, 1, {
         acc_room part;
 
         init(s, &part);
         fold_segment(j, s, i, &part);
         memcpy(parts + (size_t)i * room, &part, room);
-    }
+    });
     for (int64_t i = 0; i < n; i++) {
         acc_room part;
 
@@ -400,9 +399,8 @@ static tt_status run_all(job *j, uint32_t mask, const tt_tensor *kept)
         return TT_OK;
     }
     TT_TRY(run_group(j, 0));
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 1; i < n; i++)
-        (void)run_group(j, i); /* fails only for a missing kernel, and then did before */
+    /* The others fail only for a missing kernel, and then the first did. */
+    TTI_PARALLEL_FOR(threads, i, n - 1, 1, (void)run_group(j, i + 1));
     return TT_OK;
 }
 

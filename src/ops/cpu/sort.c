@@ -3,9 +3,7 @@
  * for descending order), so one stable radix sort serves all types. */
 #include <string.h>
 
-#include <omp.h>
-
-#include "base/settings.h"
+#include "ops/cpu/parallel.h"
 #include "ops/cpu/reduce_line.h"
 #include "ops/cpu/reduce_run.h"
 
@@ -124,9 +122,8 @@ static tt_status sort_lines(sort_job *j, int dim)
     room = tti_malloc((size_t)threads * 2 * (size_t)j->n * sizeof *room);
     if (room == NULL)
         return TT_ERR_NOMEM;
-#pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t i = 0; i < j->lines.total; i++)
-        sort_line(j, i, room + omp_get_thread_num() * 2 * j->n);
+    TTI_PARALLEL_FOR(threads, i, j->lines.total, 1,
+                     sort_line(j, i, room + tti_worker(threads) * 2 * j->n));
     tti_mfree(room);
     return TT_OK;
 }
