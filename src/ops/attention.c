@@ -191,11 +191,9 @@ static tt_status kernel_grads(tti_node *n, const frame *f, tt_tensor *const in[4
         TT_TRY(tti_give(&g4[i], as_heads(grad_in[i], f, rows[i], cols[i], true)));
     }
     args = kernel_args(f, tti_attrs(n), four[0], four[3]);
-    if (tti_kernels_of(dout)->nn->attention_grad == NULL)
-        return tti_no_kernel("attention_grad", dout);
-    TT_TRY(tti_kernels_of(dout)->nn->attention_grad(
-        g4, dout, (const tt_tensor *[3]){ four[0], four[1], four[2] },
-        (const tt_tensor *[2]){ out, dout_out_lse[2] }, &args));
+    TT_TRY(TTI_RUN("attention_grad", dout, nn, attention_grad, g4, dout,
+                   (const tt_tensor *[3]){ four[0], four[1], four[2] },
+                   (const tt_tensor *[2]){ out, dout_out_lse[2] }, &args));
     for (int i = 0; i < 3; i++)
         if (grad_in[i] != NULL)
             TT_TRY(tti_give(&grad_in[i], tti_cast(grad_in[i], (tt_dtype)in[i]->dtype)));
@@ -275,10 +273,8 @@ static tt_status compute(tti_call *c, const frame *f, const tti_attention_attrs 
     TT_TRY(tti_give(&out4, as_heads(outs[0], f, f->len_q, f->dim_v, true)));
     TT_TRY(tti_give(&outs[1], tti_empty(out4->dims, 3, f->real, in[0]->device)));
     args = kernel_args(f, a, four[0], four[3]);
-    if (tti_kernels_of(out4)->nn->attention == NULL)
-        return tti_no_kernel("attention", out4);
-    TT_TRY(tti_kernels_of(out4)->nn->attention(
-        out4, outs[1], (const tt_tensor *[3]){ four[0], four[1], four[2] }, &args));
+    TT_TRY(TTI_RUN("attention", out4, nn, attention, out4, outs[1],
+                   (const tt_tensor *[3]){ four[0], four[1], four[2] }, &args));
     TT_TRY(tti_give(&outs[0], tti_cast(outs[0], (tt_dtype)in[0]->dtype)));
     for (int i = 0; i < 4; i++)
         tti_call_save(c, in[i]);

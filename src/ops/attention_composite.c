@@ -45,8 +45,15 @@ static tt_tensor *kept(const tt_tensor *p, const tti_attention_attrs *a)
                      0, n);
 }
 
-tt_status tti_attention_composite(tti_node *n, tt_tensor *dout, tt_tensor *const in[4],
-                                  tt_tensor **grad_in)
+/* Half types are computed in float32, as the kernels do; whoever takes a gradient rounds it to the type of its input,
+ * once, after it was summed over what was broadcast. Recorded. */
+static tt_tensor *widened(tt_tensor *t)
+{
+    return t != NULL && (t->dtype == TT_F16 || t->dtype == TT_BF16) ? tt_to_dtype(t, TT_F32) : t;
+}
+
+static tt_status wide_grads(tti_node *n, tt_tensor *dout, tt_tensor *const in[4],
+                            tt_tensor **grad_in)
 {
     const tti_attention_attrs *a = tti_attrs(n);
     tt_tensor *p = weights_of(in, a);
@@ -70,4 +77,15 @@ tt_status tti_attention_composite(tti_node *n, tt_tensor *dout, tt_tensor *const
     if (tti_needs(n, 3))
         TT_TRY(tti_give(&grad_in[3], ds));
     return TT_OK;
+}
+
+tt_status tti_attention_composite(tti_node *n, tt_tensor *dout, tt_tensor *const in[4],
+                                  tt_tensor **grad_in)
+{
+    tt_tensor *wide[4] = { NULL };
+
+    for (int i = 0; i < 4; i++)
+        if (in[i] != NULL)
+            TT_TRY(tti_give(&wide[i], widened(in[i])));
+    return wide_grads(n, widened(dout), wide, grad_in);
 }

@@ -89,7 +89,6 @@ static tt_status grad_by_parts(tti_node *n, tt_tensor *g, const bn_saved *s, tt_
 static tt_status grad_kernel(tti_node *n, tt_tensor *g, const bn_saved *s, tt_tensor **grad_in)
 {
     const bn_attrs *a = tti_attrs(n);
-    const tti_nn_kernels *k = tti_kernels_of(s->x)->nn;
     tt_tensor *x = tti_batch_norm_layout(s->x), *dx = NULL;
     tt_tensor *w = tti_contiguous(tti_cast(s->w, (tt_dtype)s->rstd->dtype));
 
@@ -106,11 +105,11 @@ static tt_status grad_kernel(tti_node *n, tt_tensor *g, const bn_saved *s, tt_te
     if (x->numel == 0)
         return TT_OK;
     if (!a->training && dx != NULL)
-        TT_TRY(k->batch_norm_apply(dx, g, NULL, s->rstd, w, NULL));
+        TT_TRY(TTI_RUN("batch_norm", x, nn, batch_norm_apply, dx, g, NULL, s->rstd, w, NULL));
     if (!a->training && grad_in[1] == NULL && grad_in[2] == NULL)
         return TT_OK;
-    return k->batch_norm_grad(a->training ? dx : NULL, grad_in[1], grad_in[2], g, x, w,
-                              (const tt_tensor *[2]){ s->mean, s->rstd });
+    return TTI_RUN("batch_norm", x, nn, batch_norm_grad, a->training ? dx : NULL, grad_in[1],
+                   grad_in[2], g, x, w, (const tt_tensor *[2]){ s->mean, s->rstd });
 }
 
 static tt_status batch_norm_backward(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in)
@@ -150,8 +149,6 @@ tt_status tti_batch_norm_check(tt_tensor *const in[3], const tt_batch_norm_optio
     TT_TRY(check_vector(x, in[2], "bias"));
     TT_TRY(check_vector(x, opt->running_mean, "running mean"));
     TT_TRY(check_vector(x, opt->running_var, "running variance"));
-    if (tti_kernels_of(x)->nn->batch_norm_apply == NULL)
-        return tti_no_kernel("batch_norm", x);
     return TT_OK;
 }
 
@@ -189,7 +186,7 @@ static tt_status batch_statistics(tt_tensor *x, tt_tensor *mean, tt_tensor *var,
     double momentum = opt->momentum != 0.0 ? opt->momentum : 0.1;
     tt_tensor *sample;
 
-    TT_TRY(tti_kernels_of(x)->nn->batch_norm_stats(mean, var, x));
+    TT_TRY(TTI_RUN("batch_norm", x, nn, batch_norm_stats, mean, var, x));
     TT_TRY(tti_batch_norm_learn(opt->running_mean, mean, momentum));
     if (opt->running_var == NULL)
         return TT_OK;
@@ -230,7 +227,8 @@ tt_status tti_batch_norm_prepare(tt_tensor *const in[3], tti_batch_norm_parts *p
 tt_tensor *tti_batch_norm_finish(tti_call *c, const tti_batch_norm_parts *p, tt_status st)
 {
     if (st == TT_OK)
-        st = tti_kernels_of(p->x)->nn->batch_norm_apply(p->y, p->x, p->mean, p->rstd, p->w, p->b);
+        st = TTI_RUN("batch_norm", p->x, nn, batch_norm_apply, p->y, p->x, p->mean, p->rstd, p->w,
+                     p->b);
     tti_call_save(c, c->in[0]);
     tti_call_save(c, c->in[1]);
     tti_call_save(c, p->mean);

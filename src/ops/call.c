@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The beginning and the end of every operator: checks, observers, and the recording of results. */
+#include "base/error.h"
 #include "ops/observe.h"
 #include "ops/op.h"
+#include "tensor/debug.h"
 
 static tt_status mixed_devices(const char *name, const tt_tensor *a, const tt_tensor *b)
 {
@@ -15,6 +17,8 @@ static tt_status mixed_devices(const char *name, const tt_tensor *a, const tt_te
 /* The slow half of the check of one input. */
 static tt_status check_odd(const tti_call *c, const tt_tensor *t)
 {
+    if (!tti_alive(t, c->op->name))
+        return tt_last_status();
     if (t->storage == NULL && (c->op->flags & TTI_OP_SPARSE) == 0)
         return TT_FAIL(TT_ERR_UNSUPPORTED,
                        "%s: expected dense tensors, got a sparse one: use tt_to_dense",
@@ -41,9 +45,7 @@ static tt_status check_inputs(tti_call *c)
         if (t == NULL) {
             if ((c->optional >> i & 1) != 0)
                 continue;
-            if (tt_last_status() == TT_OK)
-                return TT_FAIL(TT_ERR_INVALID, "%s: operand %d is NULL", c->op->name, i);
-            return tt_last_status();
+            return TTI_NULL("%s: operand %d is NULL", c->op->name, i);
         }
         if (tt_unlikely(t->storage == NULL || (t->flags & TTI_INFERENCE) != 0))
             TT_TRY(check_odd(c, t));
@@ -105,17 +107,32 @@ static tt_status record(const tti_call *c, tt_tensor *const *outs, int n_out)
     return st;
 }
 
+/* What the debug mode says of results: in-place operators and others that return an operand made nothing. */
+static void results_made(const tti_call *c, tt_tensor *const *outs, int n_out)
+{
+    for (int i = 0; i < n_out; i++) {
+        bool operand = false;
+
+        for (int k = 0; k < c->n_in; k++)
+            operand = operand || c->in[k] == outs[i];
+        if (!operand)
+            tti_made_by(outs[i], c->op->name);
+    }
+}
+
 tt_status tti_call_end_many(tti_call *c, tt_tensor *const *outs, int n_out, tt_status st)
 {
     for (int i = 0; i < n_out && st == TT_OK; i++)
         if (outs[i] == NULL && i == 0)
-            st = tt_last_status() != TT_OK ? tt_last_status() : TT_ERR_INVALID;
+            st = tti_null_given(c->op->name, "memory for its result");
     if (st == TT_OK && c->wants_grad && c->op->backward != NULL)
         st = record(c, outs, n_out);
     if (tt_unlikely(tti_grad_mode == TT_GRAD_INFERENCE))
         for (int i = 0; i < n_out; i++)
             if (outs[i] != NULL)
                 outs[i]->flags |= TTI_INFERENCE;
+    if (tt_unlikely(tti_debug_tensors()) && st == TT_OK)
+        results_made(c, outs, n_out);
     if (tt_unlikely(c->observed))
         tell_after(c, st == TT_OK ? outs[0] : NULL, st);
     return st;

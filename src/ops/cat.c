@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "ops/cpu/parallel.h"
+
 #define FEW 16
 
 typedef struct join_attrs {
@@ -39,7 +41,7 @@ static const tti_op op_stack = { "stack", join_backward, 0 };
 
 /* ---- moving the elements ------------------------------------------------------------------- */
 
-#define PARALLEL_BYTES (256 * 1024)
+#define PARALLEL_BYTES (128 * 1024)
 
 /* One input into its columns of the rows of out. */
 typedef struct block {
@@ -57,36 +59,31 @@ static void copy_rows(const block *b, size_t from, size_t to)
 static void copy_block(const block *b)
 {
     size_t bytes = b->rows * b->width;
+    int threads = tti_threads_for((int64_t)bytes, PARALLEL_BYTES);
 
-    if (bytes < PARALLEL_BYTES || tt_get_num_threads() == 1) {
+    if (threads == 1)
         copy_rows(b, 0, b->rows);
-    } else if (b->rows > 1) {
-#pragma omp parallel for schedule(static) num_threads(tt_get_num_threads())
-        for (size_t r = 0; r < b->rows; r++)
-            copy_rows(b, r, r + 1);
-    } else {
-        size_t n = (bytes + PARALLEL_BYTES - 1) / PARALLEL_BYTES;
+    else if (b->rows > 1)
+        TTI_PARALLEL_FOR(threads, r, (int64_t)b->rows, 1, copy_rows(b, (size_t)r, (size_t)r + 1));
+    else
+        TTI_PARALLEL_FOR(threads, from, (int64_t)bytes, PARALLEL_BYTES, {
+            int64_t left = (int64_t)bytes - from;
 
-#pragma omp parallel for schedule(static) num_threads(tt_get_num_threads())
-        for (size_t i = 0; i < n; i++) {
-            size_t from = i * PARALLEL_BYTES;
-            size_t size = bytes - from < PARALLEL_BYTES ? bytes - from : PARALLEL_BYTES;
-
-            memcpy(b->out + from, b->in + from, size);
-        }
-    }
+            memcpy(b->out + from, b->in + from,
+                   (size_t)(left < PARALLEL_BYTES ? left : PARALLEL_BYTES));
+        });
 }
 
 static bool plain_bytes(const tt_tensor *out, const tt_tensor *x)
 {
     return out->device.kind == TT_DEVICE_CPU && x->device.kind == TT_DEVICE_CPU &&
-           x->dtype == out->dtype && tti_is_contiguous(x);
+           x->dtype == out->dtype && tti_is_contiguous(x) && tti_is_contiguous(out);
 }
 
 /* Put x at `at` along `dim` of out, whose sizes otherwise agree. */
 static tt_status place(tt_tensor *out, const tt_tensor *x, int dim, int64_t at, bool stack)
 {
-    int64_t after = out->strides[dim]; /* out is row-major */
+    int64_t after = out->strides[dim];
     int64_t size = stack ? 1 : x->dims[dim];
     tt_tensor *slot;
     tt_scope scope;
@@ -155,10 +152,20 @@ static tt_dtype join_type(tt_tensor *const *xs, int n)
     return (tt_dtype)meet.dtype;
 }
 
+/* Whether each tensor that is joined is channels-last, and so the result. */
+static bool all_channels_last(tt_tensor *const *xs, const join_attrs *a)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->sizes[i] >= 0 &&
+            (tti_is_contiguous(xs[i]) || !tt_tensor_is_contiguous(xs[i], TT_FORMAT_CHANNELS_LAST)))
+            return false;
+    return true;
+}
+
 static tt_tensor *cat_into(tti_call *c, join_attrs *a)
 {
     const tt_tensor *first = NULL;
-    int64_t dims[TT_MAX_DIMS], at = 0;
+    int64_t dims[TT_MAX_DIMS], strides[TT_MAX_DIMS], at = 0;
     tt_tensor *out;
     tt_status st = TT_OK;
 
@@ -183,7 +190,13 @@ static tt_tensor *cat_into(tti_call *c, join_attrs *a)
         a->sizes[i] = x->dims[a->dim];
         dims[a->dim] += a->sizes[i];
     }
-    out = tti_empty(dims, first->n_dims, join_type(c->in, a->n), first->device);
+    if (all_channels_last(c->in, a)) {
+        tti_strides_format(dims, first->n_dims, TT_FORMAT_CHANNELS_LAST, strides);
+        out =
+            tti_empty_strided(dims, strides, first->n_dims, join_type(c->in, a->n), first->device);
+    } else {
+        out = tti_empty(dims, first->n_dims, join_type(c->in, a->n), first->device);
+    }
     st = tti_made(out);
     for (int i = 0; i < a->n && st == TT_OK; i++) {
         if (a->sizes[i] < 0)

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "ops/element.h"
 #include "tutti/sparse.h"
+#include "tensor/debug.h"
 
 /* ---- tolerances -------------------------------------------------------------------------- */
 
@@ -140,7 +142,9 @@ static bool same_kind(const tt_tensor *a, const tt_tensor *b, const tt_close_opt
 {
     char da[32], db[32];
 
-    if (a == NULL || b == NULL)
+    if (tti_check_alive(a, "compare") != TT_OK || tti_check_alive(b, "compare") != TT_OK)
+        snprintf(r->text, sizeof r->text, "%s", tt_last_error());
+    else if (a == NULL || b == NULL)
         snprintf(r->text, sizeof r->text, "%s is NULL",
                  a == NULL ? "the first tensor" : "the second tensor");
     else if (!tti_same_shape(a, b))
@@ -176,7 +180,7 @@ bool tt_compare(const tt_tensor *a, const tt_tensor *b, const tt_close_options *
         c.a = tti_host_copy(a);
         c.b = c.a != NULL ? tti_host_copy(b) : NULL;
         if (c.b == NULL) {
-            snprintf(c.r->text, sizeof c.r->text, "cannot be compared: %s", tt_last_error());
+            snprintf(c.r->text, sizeof c.r->text, "cannot be compared: %s", tti_last_error());
             return false;
         }
         c.whole = is_whole(a) && is_whole(b);
@@ -196,6 +200,8 @@ bool tt_equal(const tt_tensor *a, const tt_tensor *b)
 {
     bool same = false;
 
+    if (tti_check_alive(a, "equal") != TT_OK || tti_check_alive(b, "equal") != TT_OK)
+        return false;
     if (a == NULL || b == NULL || !tti_same_shape(a, b) || a->dtype != b->dtype ||
         !tt_device_equal(a->device, b->device))
         return false;

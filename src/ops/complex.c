@@ -2,6 +2,7 @@
 /* Complex tensors and the real ones they are made of. Parts are views: every second element of the
  * storage, seen as real numbers. */
 #include "ops/elementwise.h"
+#include "tensor/debug.h"
 
 /* ---- conjugate --------------------------------------------------------------------------------- */
 
@@ -15,7 +16,7 @@ static const tti_elementwise op_conj = { { "conj", conj_backward, 0 }, TTI_CONJ,
 
 tt_tensor *tt_conj(tt_tensor *x)
 {
-    if (x != NULL && !tt_dtype_is_complex((tt_dtype)x->dtype))
+    if (tti_alive(x, "conj") && !tt_dtype_is_complex((tt_dtype)x->dtype))
         return x;
     return tti_apply1(&op_conj, x, NULL, 0);
 }
@@ -118,7 +119,7 @@ tt_tensor *tt_real(tt_tensor *x)
 {
     tti_call c = { .op = &op_real, .n_in = 1, .in = &x };
 
-    if (x != NULL && !tt_dtype_is_complex((tt_dtype)x->dtype))
+    if (tti_alive(x, "real") && !tt_dtype_is_complex((tt_dtype)x->dtype))
         return x;
     return tti_call_begin(&c) ? end_view(&c, parts(x, x->n_dims, 0)) : NULL;
 }

@@ -7,6 +7,7 @@
  *
  * The gradients of each are the other two, so they can be differentiated any number of times. 1-D
  * convolutions are 2-D ones of height 1. */
+#include "base/error.h"
 #include "ops/op.h"
 
 static tt_tensor *conv(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tti_conv *g);
@@ -91,7 +92,7 @@ static tt_tensor *conv(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tti_conv 
     w = tti_contiguous(w);
     if (y == NULL || x == NULL || w == NULL || (b != NULL && (b = tti_contiguous(b)) == NULL))
         return tti_call_end(&c, NULL, tt_last_status());
-    return tti_call_end(&c, y, tti_kernels_of(w)->nn->conv(y, x, w, b, g));
+    return tti_call_end(&c, y, TTI_RUN("conv", w, nn, conv, y, x, w, b, g));
 }
 
 static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g)
@@ -112,7 +113,7 @@ static tt_tensor *conv_input(tt_tensor *y, tt_tensor *w, const tti_conv *g)
     w = tti_contiguous(w);
     if (x == NULL || y == NULL || w == NULL)
         return tti_call_end(&c, NULL, tt_last_status());
-    return tti_call_end(&c, x, tti_kernels_of(w)->nn->conv_grad_input(x, y, w, g));
+    return tti_call_end(&c, x, TTI_RUN("conv_input", w, nn, conv_grad_input, x, y, w, g));
 }
 
 /* As the gradient of input 1 of n. */
@@ -134,7 +135,7 @@ static tt_tensor *conv_weight(const tti_node *n, tt_tensor *y, tt_tensor *x, con
     x = tti_contiguous(x);
     if (w == NULL || x == NULL || y == NULL)
         return tti_call_end(&c, NULL, tt_last_status());
-    return tti_call_end(&c, w, tti_kernels_of(w)->nn->conv_grad_weight(w, y, x, g));
+    return tti_call_end(&c, w, TTI_RUN("conv_weight", w, nn, conv_grad_weight, w, y, x, g));
 }
 
 /* ---- options and sizes ------------------------------------------------------------------------ */
@@ -190,11 +191,16 @@ static tt_status check_bias(const char *name, const tt_tensor *b, int64_t channe
     return TT_OK;
 }
 
+/* 0 when the kernel does not fit, also when its extent or the padded input is beyond any number. */
 static int64_t out_size(int64_t in, int64_t kernel, const tti_conv *g, int i)
 {
-    int64_t span = g->dilation[i] * (kernel - 1) + 1;
+    int64_t span, padded;
 
-    return in + 2 * g->pad[i] < span ? 0 : (in + 2 * g->pad[i] - span) / g->stride[i] + 1;
+    if (__builtin_mul_overflow(g->dilation[i], kernel - 1, &span) ||
+        __builtin_mul_overflow(g->pad[i], 2, &padded) ||
+        __builtin_add_overflow(padded, in, &padded))
+        return 0;
+    return padded <= span ? 0 : (padded - span - 1) / g->stride[i] + 1;
 }
 
 static tt_status conv_sizes(const char *name, const tt_tensor *x, const tt_tensor *w, tti_conv *g)
@@ -229,7 +235,7 @@ static tt_tensor *conv2d(const char *name, tt_tensor *x, tt_tensor *w, tt_tensor
 
     TTI_AUTOCAST(TTI_LOW, &x, &w, &b);
     if (x == NULL || w == NULL)
-        return NULL;
+        return TT_NULL_GIVEN(name, "an input and a weight");
     if (check_tensors(name, x, w, b) != TT_OK || read_options(name, opt, first, &g) != TT_OK ||
         conv_sizes(name, x, w, &g) != TT_OK || check_bias(name, b, g.oc) != TT_OK)
         return NULL;
@@ -257,13 +263,26 @@ tt_tensor *tt_conv1d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_opt
     if (lacks_batch(x, w))
         return tt_squeeze_dim(tt_conv1d(tt_unsqueeze(x, 0), w, b, opt), 0);
     if (x == NULL || w == NULL)
-        return NULL;
+        return TT_NULL_GIVEN("conv1d", "an input and a weight");
     if (x->n_dims != 3 || w->n_dims != 3)
         return TT_FAIL_NULL(
             TT_ERR_INVALID,
             "conv1d: expected an input and a weight of 3 dimensions, got shapes %s and %s",
             TTI_SHAPE_OF(x), TTI_SHAPE_OF(w));
     return tt_squeeze_dim(conv2d("conv1d", tt_unsqueeze(x, 2), tt_unsqueeze(w, 2), b, opt, 1), 2);
+}
+
+/* Without output padding. 0 when it would be beyond any number. */
+static int64_t transposed_size(int64_t in, int64_t kernel, const tti_conv *g, int i)
+{
+    int64_t steps, span, pad, size;
+
+    if (__builtin_mul_overflow(in - 1, g->stride[i], &steps) ||
+        __builtin_mul_overflow(g->dilation[i], kernel - 1, &span) ||
+        __builtin_mul_overflow(g->pad[i], 2, &pad) || __builtin_add_overflow(steps, span, &size) ||
+        __builtin_sub_overflow(size, pad, &size) || __builtin_add_overflow(size, 1, &size))
+        return 0;
+    return size;
 }
 
 /* The sizes of the convolution whose transpose this is: its output is our input. */
@@ -285,17 +304,16 @@ static tt_status transpose_sizes(const tt_tensor *x, const tt_tensor *w, const t
                        "conv_transpose2d: weight %s takes %lld channels, the input %s has %lld",
                        TTI_SHAPE_OF(w), (long long)w->dims[0], TTI_SHAPE_OF(x), (long long)g->oc);
     for (int i = 0; i < 2; i++) {
-        int64_t span = g->dilation[i] * (w->dims[2 + i] - 1) + 1;
-
         if (extra[i] < 0 || (extra[i] >= g->stride[i] && extra[i] >= g->dilation[i]))
             return TT_FAIL(
                 TT_ERR_INVALID,
                 "conv_transpose2d: output padding %lld must be smaller than the stride or "
                 "the dilation",
                 (long long)extra[i]);
-        *size[i] = (x->dims[2 + i] - 1) * g->stride[i] - 2 * g->pad[i] + span + extra[i];
-        if (*size[i] < 1)
-            return TT_FAIL(TT_ERR_INVALID, "conv_transpose2d: the result of %s would be empty",
+        *size[i] = transposed_size(x->dims[2 + i], w->dims[2 + i], g, i);
+        if (*size[i] < 1 || __builtin_add_overflow(*size[i], extra[i], size[i]))
+            return TT_FAIL(TT_ERR_INVALID,
+                           "conv_transpose2d: the result of %s would be empty or too large",
                            TTI_SHAPE_OF(x));
     }
     return TT_OK;
@@ -311,7 +329,7 @@ tt_tensor *tt_conv_transpose2d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const t
     if (lacks_batch(x, w))
         return tt_squeeze_dim(tt_conv_transpose2d(tt_unsqueeze(x, 0), w, b, opt), 0);
     if (x == NULL || w == NULL)
-        return NULL;
+        return TT_NULL_GIVEN(name, "an input and a weight");
     if (check_tensors(name, x, w, b) != TT_OK || read_options(name, opt, 0, &g) != TT_OK ||
         transpose_sizes(x, w, opt, &g) != TT_OK || check_bias(name, b, g.c) != TT_OK)
         return NULL;

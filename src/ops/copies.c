@@ -2,6 +2,7 @@
 /* Copies and conversions: of memory order, type and device. */
 #include "ops/elementwise.h"
 #include "ops/sparse.h"
+#include "tensor/debug.h"
 
 static tt_status same_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
@@ -110,7 +111,7 @@ tt_tensor *tt_to_device(tt_tensor *x, tt_device device)
 
     if (x != NULL && device.index == TT_CURRENT && tt_device_resolve(device, &device) != TT_OK)
         return NULL;
-    if (x != NULL && tt_device_equal(x->device, device))
+    if (tti_alive(x, "to_device") && tt_device_equal(x->device, device))
         return x;
     if (tt_unlikely(tti_is_sparse(x)))
         return tti_sparse_to_device(x, device);

@@ -65,7 +65,8 @@ static tt_status entropy_backward(tti_node *n, tt_tensor *const *grad_out, tt_te
     dx = x != NULL ? tti_empty(x->dims, 2, (tt_dtype)x->dtype, x->device) : NULL;
     if (g == NULL || dx == NULL)
         return tt_last_status();
-    TT_TRY(tti_kernels_of(x)->nn->cross_entropy_grad(dx, x, lse, target, weight, g, a->factor));
+    TT_TRY(TTI_RUN("cross_entropy", x, nn, cross_entropy_grad, dx, x, lse, target, weight, g,
+                   a->factor));
     return tti_give(grad_in, dx);
 }
 
@@ -76,37 +77,32 @@ typedef struct entropy_out {
     tt_tensor *losses, *lse, *out;
 } entropy_out;
 
-/* The mean where only the device knows the sum of weights. */
-static tt_status mean_on_device(const entropy_out *o, const tti_classes *c)
+/* The losses are added as the statistics they are, and rounded to the result's type once. */
+static tt_status entropy_reduce(const entropy_out *o, const tti_classes *c, const entropy_attrs *a)
 {
-    tt_tensor *sum =
-        tti_empty((const int64_t[]){ 1 }, 1, (tt_dtype)o->losses->dtype, o->losses->device);
+    tt_tensor *sum = o->out, *losses = o->losses;
 
+    if (sum->dtype != losses->dtype)
+        sum = tti_empty((const int64_t[]){ 1 }, 1, (tt_dtype)losses->dtype, losses->device);
     TT_TRY(tti_made(sum));
-    TT_TRY(tti_kernels_of(sum)->reduce->reduce(TTI_SUM, sum, o->losses, 1u, NULL));
+    TT_TRY(TTI_RUN("cross_entropy", losses, reduce, reduce, TTI_SUM, sum, losses, 1u, NULL));
+    /* One reduced dimension is dropped by making the result 0-d afterwards. */
     sum->n_dims = o->out->n_dims = 0;
-    TT_TRY(tti_binary(TTI_DIV, sum, sum, c->sum, NULL));
-    return tti_copy(o->out, sum);
+    if (c->sum != NULL && a->reduction == TT_REDUCTION_MEAN) /* only the device knows it */
+        TT_TRY(tti_binary(TTI_DIV, sum, sum, c->sum, NULL));
+    else if (a->factor != 1.0)
+        TT_TRY(tti_unary(TTI_MUL_S, sum, sum, &a->factor));
+    return sum != o->out ? tti_copy(o->out, sum) : TT_OK;
 }
 
 static tt_status entropy_kernel(const entropy_out *o, const tt_tensor *x, const tti_classes *c,
                                 const entropy_attrs *a)
 {
-    const tti_kernels *k = tti_kernels_of(x);
-
-    if (k->nn->cross_entropy == NULL)
-        return tti_no_kernel("cross_entropy", x);
-    TT_TRY(k->nn->cross_entropy(o->losses, o->lse, x, c->target, c->weight));
+    TT_TRY(
+        TTI_RUN("cross_entropy", x, nn, cross_entropy, o->losses, o->lse, x, c->target, c->weight));
     if (a->reduction == TT_REDUCTION_NONE)
         return o->out != o->losses ? tti_copy(o->out, o->losses) : TT_OK;
-    if (k->reduce->reduce == NULL)
-        return tti_no_kernel("sum", x);
-    if (c->sum != NULL && a->reduction == TT_REDUCTION_MEAN)
-        return mean_on_device(o, c);
-    /* One reduced dimension is dropped by making the result 0-d afterwards. */
-    TT_TRY(k->reduce->reduce(TTI_SUM, o->out, o->losses, 1u, NULL));
-    o->out->n_dims = 0;
-    return a->factor != 1.0 ? tti_unary(TTI_MUL_S, o->out, o->out, &a->factor) : TT_OK;
+    return entropy_reduce(o, c, a);
 }
 
 /* Rows of scores against classes. */

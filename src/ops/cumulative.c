@@ -85,11 +85,9 @@ static tt_tensor *cumulative(const tti_op *op, bool product, tt_tensor *x, int d
         wide = tti_cast(x, TT_I64);
     if (wide == NULL || (out = tti_empty_like(wide, (tt_dtype)wide->dtype)) == NULL)
         return NULL;
-    if (tti_kernels_of(x)->reduce->cumulative == NULL)
-        return (void)tti_no_kernel(op->name, x), NULL;
     tti_call_save(&c, product ? x : NULL);
     tti_call_save(&c, product ? out : NULL);
-    return tti_call_end(&c, out, tti_kernels_of(x)->reduce->cumulative(product, out, wide, dim));
+    return tti_call_end(&c, out, TTI_RUN(op->name, x, reduce, cumulative, product, out, wide, dim));
 }
 
 tt_tensor *tt_cumsum(tt_tensor *x, int dim)

@@ -2,23 +2,45 @@
 /* Division with a whole quotient, and its remainders. Integers refuse a divisor of 0. */
 #include "ops/elementwise.h"
 
-/* a - trunc(a / b) b: the quotient is constant almost everywhere */
-static tt_status fmod_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
+/* Both remainders are a - q b with a whole quotient q that is constant almost everywhere, so that the derivative by b
+ * is -q. It must be the q of the remainder: a / b itself may have been rounded up to the next whole number. */
+typedef tt_tensor *(*quotient_fn)(tt_tensor *a, tt_tensor *b);
+
+/* The quotient of fmod. Half types are divided in float32. */
+static tt_tensor *trunc_divide(tt_tensor *a, tt_tensor *b)
 {
+    tt_dtype d = a != NULL && b != NULL ? tti_result_type(a, b) : TT_F32;
+
+    d = d == TT_F64 ? TT_F64 : TT_F32;
+    a = tti_cast(a, d);
+    b = tti_cast(b, d);
+    return tt_round(tt_div(tt_sub(a, tt_fmod(a, b)), b));
+}
+
+static tt_status divisor_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out,
+                                  quotient_fn quotient)
+{
+    tt_tensor *q = NULL;
+
     out[0] = g[0];
     if (!tti_needs(n, 1))
         return TT_OK;
-    return tti_give(
-        &out[1], tt_neg(tt_mul(g[0], tt_trunc(tt_div(tti_saved_get(n, 0), tti_saved_get(n, 1))))));
+    TT_NO_GRAD
+    {
+        q = quotient(tti_saved_get(n, 0), tti_saved_get(n, 1));
+        q = tti_cast(q, (tt_dtype)g[0]->dtype);
+    }
+    return tti_give(&out[1], tt_neg(tt_mul(g[0], q)));
+}
+
+static tt_status fmod_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
+{
+    return divisor_backward(n, g, out, trunc_divide);
 }
 
 static tt_status remainder_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    out[0] = g[0];
-    if (!tti_needs(n, 1))
-        return TT_OK;
-    return tti_give(
-        &out[1], tt_neg(tt_mul(g[0], tt_floor(tt_div(tti_saved_get(n, 0), tti_saved_get(n, 1))))));
+    return divisor_backward(n, g, out, tt_floor_divide);
 }
 
 static const tti_elementwise op_floor_divide = {

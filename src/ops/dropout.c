@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout. Nothing is kept but the place in the random stream: backward draws the same numbers
  * again, and so does the gradient of the gradient. */
+#include "base/error.h"
 #include "ops/dropout.h"
+#include "tensor/debug.h"
 
 tt_status tti_take_blocks(tt_generator *gen, tt_device device, uint64_t blocks,
                           tti_dropout_attrs *a)
@@ -11,7 +13,7 @@ tt_status tti_take_blocks(tt_generator *gen, tt_device device, uint64_t blocks,
     if (gen == NULL)
         gen = tt_default_generator(device);
     if (gen == NULL)
-        return tt_last_status() != TT_OK ? tt_last_status() : TT_ERR_NOMEM;
+        return tt_last_status();
     s = tt_generator_get(gen);
     a->seed = s.seed;
     a->offset = s.offset;
@@ -33,9 +35,7 @@ static tt_status draw(tt_tensor *y, tt_tensor *x, const tti_dropout_attrs *a)
     TT_TRY(tti_made(x));
     if (a->p == 1.0)
         return tti_fill(y, 0.0);
-    if (tti_kernels_of(x)->nn->dropout == NULL)
-        return tti_no_kernel("dropout", x);
-    return tti_kernels_of(x)->nn->dropout(y, x, a->p, a->seed, a->offset);
+    return TTI_RUN("dropout", x, nn, dropout, y, x, a->p, a->seed, a->offset);
 }
 
 tt_tensor *tti_dropout_with(tt_tensor *x, const tti_dropout_attrs *a)
@@ -53,10 +53,10 @@ tt_tensor *tt_dropout(tt_tensor *x, double p, bool training, tt_generator *gen)
 {
     tti_dropout_attrs a = { .p = p };
 
+    if (tti_check_alive(x, "dropout") != TT_OK)
+        return NULL;
     if (x == NULL)
-        return tt_last_status() == TT_OK
-                   ? TT_FAIL_NULL(TT_ERR_INVALID, "dropout: operand 0 is NULL")
-                   : NULL;
+        return TT_NULL_GIVEN("dropout", "a tensor");
     if (!(p >= 0.0 && p <= 1.0))
         return TT_FAIL_NULL(TT_ERR_INVALID, "dropout: expected a probability from 0 to 1, got %g",
                             p);

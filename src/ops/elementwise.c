@@ -84,6 +84,32 @@ tt_tensor *tti_apply1(const tti_elementwise *o, tt_tensor *x, const double *p, i
     return tti_call_end(&c, out, tti_unary((tti_unary_op)o->kernel, out, tti_cast(x, d), p));
 }
 
+/* The type in which a result of type d is computed. A single value keeps its precision beside a tensor of a half type:
+ * sums, products and quotients are then made in float32 and rounded once. */
+static tt_dtype inner_type(const tti_elementwise *o, tt_dtype d, const tt_tensor *a,
+                           const tt_tensor *b)
+{
+    const tt_tensor *single = a->dtype == d ? b : a;
+    bool exact = o->kernel == TTI_ADD || o->kernel == TTI_SUB || o->kernel == TTI_MUL ||
+                 o->kernel == TTI_DIV || o->kernel == TTI_FLOOR_DIV || o->kernel == TTI_ADD_SCALED;
+
+    if (tt_likely(d != TT_F16 && d != TT_BF16) || !exact || single->n_dims != 0)
+        return d;
+    return single->dtype == TT_F32 || single->dtype == TT_F64 ? TT_F32 : d;
+}
+
+static tt_status apply2_into(const tti_elementwise *o, tt_dtype d, tt_tensor *out, tt_tensor *a,
+                             tt_tensor *b, const double *p)
+{
+    tt_dtype inner = inner_type(o, d, a, b);
+    tt_tensor *to = inner == d ? out : tti_empty_like(out, inner);
+
+    TT_TRY(tti_made(to));
+    TT_TRY(tti_binary((tti_binary_op)o->kernel, to, tti_operand(a, inner, out->device),
+                      tti_operand(b, inner, out->device), p));
+    return to != out ? tti_copy(out, to) : TT_OK;
+}
+
 tt_tensor *tti_apply2(const tti_elementwise *o, tt_tensor *a, tt_tensor *b, const double *p,
                       int n_p)
 {
@@ -103,9 +129,7 @@ tt_tensor *tti_apply2(const tti_elementwise *o, tt_tensor *a, tt_tensor *b, cons
     if (out == NULL)
         return NULL;
     save2(&c, o->save, a, b, out);
-    return tti_call_end(&c, out,
-                        tti_binary((tti_binary_op)o->kernel, out, tti_operand(a, d, out->device),
-                                   tti_operand(b, d, out->device), p));
+    return tti_call_end(&c, out, apply2_into(o, d, out, a, b, p));
 }
 
 /* ---- in place -------------------------------------------------------------------------------- */
@@ -247,8 +271,7 @@ tt_tensor *tti_apply2_(const tti_elementwise *o, tt_tensor *a, tt_tensor *b, con
         return NULL;
     st = into(a, d, &to);
     if (st == TT_OK)
-        st = tti_binary((tti_binary_op)o->kernel, to, tti_cast(a, d),
-                        tti_operand(other, d, a->device), p);
+        st = apply2_into(o, d, to, a, other, p);
     if (st == TT_OK && to != a)
         st = tti_copy(a, to);
     save2(&c, o->save, before, other, a);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by index. The gradient is a dense sum by index, whose own gradient is a lookup
  * again; or sparse: the indices, and the gradient's rows as they are. */
+#include "base/error.h"
 #include "ops/embedding.h"
 
 #include "tutti/sparse.h"
@@ -78,9 +79,7 @@ static tt_status look_up(tt_tensor *out, tt_tensor *weight, tt_tensor *flat)
     dims[0] = flat->numel;
     dims[1] = weight->dims[1];
     TT_TRY(tti_give(&rows, tti_view_raw(out, dims, strides, 2, out->offset)));
-    if (tti_kernels_of(weight)->nn->embedding == NULL)
-        return tti_no_kernel("embedding", weight);
-    return tti_kernels_of(weight)->nn->embedding(rows, weight, flat);
+    return TTI_RUN("embedding", weight, nn, embedding, rows, weight, flat);
 }
 
 static tt_tensor *embedding_with(tt_tensor *weight, tt_tensor *index, const embedding_attrs *a)
@@ -128,9 +127,7 @@ static tt_status sum_rows(tt_tensor *dw, tt_tensor *dy, tt_tensor *flat, const e
     TT_TRY(tti_made(dw));
     TT_TRY(tti_made(dy));
     TT_TRY(tti_made(flat));
-    if (tti_kernels_of(dy)->nn->embedding_grad == NULL)
-        return tti_no_kernel("embedding_grad", dy);
-    return tti_kernels_of(dy)->nn->embedding_grad(dw, dy, flat, a->padding);
+    return TTI_RUN("embedding_grad", dy, nn, embedding_grad, dw, dy, flat, a->padding);
 }
 
 /* As the gradient of input 0 of n. */
@@ -171,9 +168,7 @@ tt_tensor *tt_embedding(tt_tensor *weight, tt_tensor *index, const tt_embedding_
     embedding_attrs a = { 0 };
 
     if (weight == NULL || index == NULL)
-        return tt_last_status() == TT_OK
-                   ? TT_FAIL_NULL(TT_ERR_INVALID, "embedding: an operand is NULL")
-                   : NULL;
+        return TT_NULL_GIVEN("embedding", "a weight and an index");
     if (tti_embedding_table("embedding", weight) != TT_OK)
         return NULL;
     a.rows = weight->dims[0];

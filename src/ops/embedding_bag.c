@@ -6,6 +6,7 @@
  *     bag_grad(dy, sample)     -> d weight (dense)
  *     bag_sample(dy, weight)   -> d sample
  */
+#include "base/error.h"
 #include "ops/embedding.h"
 
 #include <math.h>
@@ -90,9 +91,8 @@ static tt_status dot_rows(tt_tensor *out, tt_tensor *dy, tt_tensor *weight, cons
     TT_TRY(tti_made(out));
     TT_TRY(ready(&dy, (tt_dtype)out->dtype));
     TT_TRY(ready(&weight, (tt_dtype)out->dtype));
-    if (tti_kernels_of(dy)->nn->embedding_bag_weights_grad == NULL)
-        return tti_no_kernel("embedding_bag_weights_grad", dy);
-    return tti_kernels_of(dy)->nn->embedding_bag_weights_grad(out, dy, weight, &b);
+    return TTI_RUN("embedding_bag_weights_grad", dy, nn, embedding_bag_weights_grad, out, dy,
+                   weight, &b);
 }
 
 static tt_tensor *bag_sample(tt_tensor *dy, tt_tensor *weight, const bag_parts *p,
@@ -150,9 +150,8 @@ static tt_status add_rows(tt_tensor *dw, tt_tensor *dy, tt_tensor *sample, const
     TT_TRY(ready(&dy, (tt_dtype)dw->dtype));
     TT_TRY(ready(&sample, (tt_dtype)dw->dtype));
     b = bags_of(p, sample, a);
-    if (tti_kernels_of(dy)->nn->embedding_bag_grad == NULL)
-        return tti_no_kernel("embedding_bag_grad", dy);
-    return tti_kernels_of(dy)->nn->embedding_bag_grad(dw, dy, p->counts, p->argmax, &b);
+    return TTI_RUN("embedding_bag_grad", dy, nn, embedding_bag_grad, dw, dy, p->counts, p->argmax,
+                   &b);
 }
 
 static tt_tensor *bag_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p, const bag_attrs *a)
@@ -184,9 +183,7 @@ static tt_tensor *sparse_uses(tt_tensor *dy, const tti_bags *b, const bag_parts 
 
     if (rows == NULL)
         return NULL;
-    if (tti_kernels_of(dy)->nn->embedding_bag_rows == NULL)
-        return tti_no_kernel("embedding_bag_rows", dy), NULL;
-    if (tti_kernels_of(dy)->nn->embedding_bag_rows(rows, dy, p->counts, b) != TT_OK)
+    if (TTI_RUN("embedding_bag_rows", dy, nn, embedding_bag_rows, rows, dy, p->counts, b) != TT_OK)
         return NULL;
     return tti_sparse_rows(p->index, rows, a->rows, a->padding);
 }
@@ -195,17 +192,18 @@ static tt_tensor *sparse_uses(tt_tensor *dy, const tti_bags *b, const bag_parts 
 static tt_tensor *sparse_sums(tt_tensor *dy, const tti_bags *b, const bag_parts *p,
                               const bag_attrs *a)
 {
-    const tti_kernels *k = tti_kernels_of(dy);
     int64_t dims[2] = { 0, dy->dims[1] };
     tt_tensor *order = tti_empty(p->index->dims, 1, TT_I64, dy->device);
     tt_tensor *made[2];
 
-    if (order == NULL || k->index->sort_keys(order, p->index, &dims[0]) != TT_OK)
+    if (order == NULL ||
+        TTI_RUN("embedding_bag_sums", dy, index, sort_keys, order, p->index, &dims[0]) != TT_OK)
         return NULL;
     made[0] = tti_empty(dims, 2, (tt_dtype)dy->dtype, dy->device);
     made[1] = tti_empty((int64_t[]){ 1, dims[0] }, 2, TT_I64, dy->device);
     if (made[0] == NULL || made[1] == NULL ||
-        k->nn->embedding_bag_sums(made, dy, p->counts, order, b) != TT_OK)
+        TTI_RUN("embedding_bag_sums", dy, nn, embedding_bag_sums, made, dy, p->counts, order, b) !=
+            TT_OK)
         return NULL;
     return tt_sparse_coo_unchecked(made[1], made[0], TT_SHAPE(a->rows, dims[1]), true);
 }
@@ -214,13 +212,13 @@ static tt_tensor *sparse_sums(tt_tensor *dy, const tti_bags *b, const bag_parts 
 static tt_tensor *sparse_grad(tt_tensor *dy, tt_tensor *sample, const bag_parts *p,
                               const bag_attrs *a)
 {
-    const tti_kernels *k = tti_kernels_of(dy);
     tti_bags b;
 
     if (ready(&dy, real_of(dy)) != TT_OK || ready(&sample, real_of(dy)) != TT_OK)
         return NULL;
     b = bags_of(p, sample, a);
-    if (a->padding < 0 && k->nn->embedding_bag_sums != NULL && k->index->sort_keys != NULL)
+    if (a->padding < 0 && TTI_HAS_KERNEL(dy, nn, embedding_bag_sums) &&
+        TTI_HAS_KERNEL(dy, index, sort_keys))
         return sparse_sums(dy, &b, p, a);
     return sparse_uses(dy, &b, p, a);
 }
@@ -253,9 +251,8 @@ static tt_status collect(tt_tensor *out, tt_tensor *weight, tt_tensor *sample, c
     TT_TRY(ready(&weight, (tt_dtype)out->dtype));
     TT_TRY(ready(&sample, (tt_dtype)out->dtype));
     b = bags_of(p, sample, a);
-    if (tti_kernels_of(weight)->nn->embedding_bag == NULL)
-        return tti_no_kernel("embedding_bag", weight);
-    return tti_kernels_of(weight)->nn->embedding_bag(out, p->counts, p->argmax, weight, &b);
+    return TTI_RUN("embedding_bag", weight, nn, embedding_bag, out, p->counts, p->argmax, weight,
+                   &b);
 }
 
 static tt_tensor *bag(tt_tensor *weight, tt_tensor *sample, bag_parts *p, const bag_attrs *a)
@@ -291,8 +288,8 @@ static tt_tensor *full_offsets(tt_tensor *index, tt_tensor *offsets, bool has_la
     if (offsets == NULL) {
         n = index->dims[0] + 1;
         all = tti_empty(&n, 1, TT_I64, index->device);
-        if (all == NULL ||
-            tti_kernels_of(all)->pointwise->arange(all, 0.0, (double)index->dims[1]) != TT_OK)
+        if (all == NULL || TTI_RUN("embedding_bag", all, pointwise, arange, all, 0.0,
+                                   (double)index->dims[1]) != TT_OK)
             return NULL;
         return all;
     }
@@ -310,12 +307,9 @@ static tt_status check_bag_shapes(const tt_tensor *index, const tt_tensor *offse
                                   const tt_bag_options *o)
 {
     TT_TRY(tti_check_index("embedding_bag", index));
-    if (offsets == NULL && index->n_dims != 2 && tt_last_status() != TT_OK)
-        return tt_last_status(); /* what should have made them failed */
     if (offsets == NULL && index->n_dims != 2)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "embedding_bag: expected a 2-D index, or a 1-D one with offsets, got %s",
-                       TTI_SHAPE_OF(index));
+        return TTI_NULL("embedding_bag: expected a 2-D index, or a 1-D one with offsets, got %s",
+                        TTI_SHAPE_OF(index));
     if (offsets == NULL)
         return TT_OK;
     TT_TRY(tti_check_index("embedding_bag", offsets));
@@ -359,9 +353,7 @@ tt_tensor *tt_embedding_bag(tt_tensor *weight, tt_tensor *index, tt_tensor *offs
     bag_parts p = { 0 };
 
     if (weight == NULL || index == NULL)
-        return tt_last_status() == TT_OK
-                   ? TT_FAIL_NULL(TT_ERR_INVALID, "embedding_bag: an operand is NULL")
-                   : NULL;
+        return TT_NULL_GIVEN("embedding_bag", "a weight and an index");
     if (tti_embedding_table("embedding_bag", weight) != TT_OK ||
         check_bag_shapes(index, offsets, o) != TT_OK || check_bag_sample(weight, index, o) != TT_OK)
         return NULL;

@@ -80,5 +80,6 @@ tt_tensor *tt_repeat(tt_tensor *x, const int64_t *repeats, int n_repeats)
     for (int i = n_repeats - 1; i >= 0 && y != NULL; i--)
         if (repeats[i] != 1)
             y = repeat_dim(y, tt_tensor_shape(y), i, repeats[i]);
-    return tt_tensor_shares_storage(x, y) ? tt_clone(y) : y;
+    /* The last step may have made a view in which copies are one in memory. */
+    return tt_tensor_shares_storage(x, y) ? tt_clone(y) : tt_contiguous(y);
 }

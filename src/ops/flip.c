@@ -104,18 +104,18 @@ tt_tensor *tt_roll(tt_tensor *x, int64_t shift, int dim)
 
     if (!tti_call_begin(&c) || tti_wrap_dim("roll", &dim, x->n_dims) != TT_OK)
         return NULL;
-    size = x->n_dims > 0 ? x->dims[dim] : 1;
+    if (x->n_dims == 0)
+        return TT_FAIL_NULL(TT_ERR_INVALID, "roll: a tensor without dimensions has none to roll");
+    size = x->dims[dim];
     shift = size > 0 ? shift % size : 0;
     if (shift < 0)
         shift += size;
     a = (roll_attrs){ .shift = shift, .dim = dim };
     y = tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, x->device);
     st = tti_made(y);
-    if (st == TT_OK && x->n_dims == 0)
-        st = tti_copy(y, x);
-    else if (st == TT_OK)
+    if (st == TT_OK)
         st = move(y, shift, x, 0, a, size - shift);
-    if (st == TT_OK && x->n_dims > 0)
+    if (st == TT_OK)
         st = move(y, 0, x, size - shift, a, shift);
     c.attrs = &a;
     c.attrs_bytes = sizeof a;

@@ -69,7 +69,8 @@ tt_tensor *tt_gather(tt_tensor *x, int dim, tt_tensor *index)
     if (!tti_call_begin(&c) || tti_wrap_dim("gather", &dim, x->n_dims) != TT_OK ||
         check_against("gather", index, "the tensor", x, dim) != TT_OK)
         return NULL;
-    plain = tti_index_plain("gather", index, x);
+    plain = index->dtype == TT_U8 ? tti_cast(index, TT_I64) : index;
+    plain = plain != NULL ? tti_index_plain("gather", plain, x) : NULL;
     if (plain == NULL)
         return NULL;
     out = tti_empty(index->dims, index->n_dims, (tt_dtype)x->dtype, x->device);

@@ -58,8 +58,8 @@ static tt_status group_norm_backward(tti_node *n, tt_tensor *const *grad_out, tt
         if (tti_needs(n, i))
             TT_TRY(
                 tti_give(&grad_in[i], tti_empty(&x->dims[1], 1, (tt_dtype)rstd->dtype, x->device)));
-    return tti_kernels_of(x)->nn->group_norm_grad(grad_in[0], grad_in[1], grad_in[2], g, x, w,
-                                                  (const tt_tensor *[2]){ mean, rstd });
+    return TTI_RUN("group_norm", x, nn, group_norm_grad, grad_in[0], grad_in[1], grad_in[2], g, x,
+                   w, (const tt_tensor *[2]){ mean, rstd });
 }
 
 static const tti_op op_group_norm = { .name = "group_norm", .backward = group_norm_backward };
@@ -75,13 +75,15 @@ static tt_status check_group_norm(tt_tensor *const in[3], int64_t groups)
         return TT_FAIL(TT_ERR_INVALID,
                        "group_norm: expected [N, C, ...] with C a multiple of %lld groups, got %s",
                        (long long)groups, TTI_SHAPE_OF(x));
+    for (int i = 1; i < x->n_dims; i++)
+        if (x->dims[i] == 0)
+            return TT_FAIL(TT_ERR_INVALID, "group_norm: expected channels and positions, got %s",
+                           TTI_SHAPE_OF(x));
     for (int i = 1; i < 3; i++)
         if (in[i] != NULL && (in[i]->n_dims != 1 || in[i]->dims[0] != x->dims[1]))
             return TT_FAIL(TT_ERR_INVALID,
                            "group_norm: expected weight and bias of %lld channels, got %s",
                            (long long)x->dims[1], TTI_SHAPE_OF(in[i]));
-    if (tti_kernels_of(x)->nn->group_norm == NULL)
-        return tti_no_kernel("group_norm", x);
     return TT_OK;
 }
 
@@ -122,6 +124,6 @@ tt_tensor *tt_group_norm(tt_tensor *x, int64_t groups, tt_tensor *weight, tt_ten
     tti_call_save(&c, in[1]);
     tti_call_save(&c, mean);
     tti_call_save(&c, rstd);
-    return tti_call_end(&c, y,
-                        tti_kernels_of(x)->nn->group_norm(y, mean, rstd, x, weight, bias, eps));
+    return tti_call_end(
+        &c, y, TTI_RUN("group_norm", x, nn, group_norm, y, mean, rstd, x, weight, bias, eps));
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels of a kind of device: one table per family, all reached through tti_kernels. Operators
  * check; kernels compute. Every tensor given to a kernel is on the device and of the types
- * said below; results are allocated by the operator and never overlap inputs except exactly. A NULL
- * slot means that the device cannot do it: callers get an error that names both.
+ * said below; results are allocated by the operator and never overlap inputs except exactly. A table
+ * or slot that is NULL means that the device cannot do it: the caller gets an error that names
+ * operator and device, because every kernel is called through TTI_RUN.
  *
  * The CPU's kernels are in ops/cpu; another kind of device adds a folder and a row in registry.c. */
 #ifndef TTI_OPS_KERNELS_H
@@ -29,7 +30,8 @@ typedef struct tti_kernels {
 
 extern const tti_kernels tti_kernels_cpu;
 extern const tti_kernels tti_kernels_accel;
-extern const tti_kernels *const tti_kernel_rows[]; /* by tt_device_kind; src/registry.c */
+/* By tt_device_kind; src/registry.c. Nothing but a test that tries a partial row writes it. */
+extern const tti_kernels *tti_kernel_rows[];
 extern const int tti_n_kernel_rows;
 
 /* The kernels of the device t is on. Tensors exist only on devices that have a row. */
@@ -38,7 +40,18 @@ static inline const tti_kernels *tti_kernels_of(const tt_tensor *t)
     return tti_kernel_rows[t->device.kind];
 }
 
-/* Records "operator not supported on device" for a slot that is NULL. */
+/* Records UNSUPPORTED: the device of t has no kernel of this operator for the type of t. */
 tt_status tti_no_kernel(const char *name, const tt_tensor *t);
+
+/* Whether the device of t has this kernel, for operators that can do without. */
+#define TTI_HAS_KERNEL(t, family, slot) \
+    (tti_kernels_of(t)->family != NULL && tti_kernels_of(t)->family->slot != NULL)
+
+/* Call a kernel of the device of t for the operator `name`: its tt_status, or that of tti_no_kernel.
+ *
+ *     TTI_RUN("sort", x, reduce, sort, values, indices, x, dim, descending) */
+#define TTI_RUN(name, t, family, slot, ...)                                                    \
+    (tt_likely(TTI_HAS_KERNEL(t, family, slot)) ? tti_kernels_of(t)->family->slot(__VA_ARGS__) \
+                                                : tti_no_kernel(name, t))
 
 #endif

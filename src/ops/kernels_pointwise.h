@@ -20,6 +20,9 @@ typedef struct tti_pointwise_kernels {
     tt_status (*arange)(tt_tensor *x, double start, double step); /* x is contiguous, 1-D */
 } tti_pointwise_kernels;
 
+/* The operators' names, for messages. */
+extern const char *const tti_unary_names[], *const tti_binary_names[], *const tti_ternary_names[];
+
 /* Dispatch on out's device. */
 tt_status tti_unary(tti_unary_op op, tt_tensor *out, const tt_tensor *x, const double *p);
 tt_status tti_binary(tti_binary_op op, tt_tensor *out, const tt_tensor *a, const tt_tensor *b,

@@ -70,9 +70,8 @@ static tt_status layer_norm_backward(tti_node *n, tt_tensor *const *grad_out, tt
         }
     if (w != NULL && (w = tti_contiguous(tti_cast(w, (tt_dtype)x->dtype))) == NULL)
         return tt_last_status();
-    return tti_kernels_of(x)->nn->layer_norm_grad(grad_in[0] != NULL ? &vdx : NULL, grad_in[1],
-                                                  grad_in[2], &vg, &vx, w,
-                                                  (const tt_tensor *[2]){ mean, rstd });
+    return TTI_RUN("layer_norm", x, nn, layer_norm_grad, grad_in[0] != NULL ? &vdx : NULL,
+                   grad_in[1], grad_in[2], &vg, &vx, w, (const tt_tensor *[2]){ mean, rstd });
 }
 
 static const tti_op op_layer_norm = { .name = "layer_norm", .backward = layer_norm_backward };
@@ -102,8 +101,6 @@ static tt_status check_norm(const char *name, tt_tensor *const in[3], int n_dims
                        x->n_dims, n_dims);
     TT_TRY(check_affine(name, x, n_dims, in[1]));
     TT_TRY(check_affine(name, x, n_dims, in[2]));
-    if (tti_kernels_of(x)->nn->layer_norm == NULL)
-        return tti_no_kernel(name, x);
     return TT_OK;
 }
 
@@ -138,7 +135,7 @@ static tt_tensor *row_norm(tt_tensor *const in[3], const row_attrs *a)
     tti_call_save(&c, mean);
     tti_call_save(&c, rstd);
     return tti_call_end(&c, y,
-                        tti_kernels_of(x)->nn->layer_norm(&vy, mean, rstd, &vx, w, b, a->eps));
+                        TTI_RUN(c.op->name, x, nn, layer_norm, &vy, mean, rstd, &vx, w, b, a->eps));
 }
 
 tt_tensor *tt_layer_norm(tt_tensor *x, int n_dims, tt_tensor *weight, tt_tensor *bias, double eps)

@@ -3,6 +3,12 @@
  * kernels unless they must be differentiable themselves. */
 #include "ops/matmul.h"
 
+/* How many rows there are when the leading dimensions are folded into one; rows may be empty. */
+static int64_t row_count(const tt_tensor *x)
+{
+    return tti_numel(x->dims, x->n_dims - 1);
+}
+
 /* x with its leading dimensions folded into rows; no copy when contiguous. Unrecorded. */
 static tt_tensor *as_rows(tt_tensor *x)
 {
@@ -14,11 +20,9 @@ static tt_tensor *as_rows(tt_tensor *x)
     if (x == NULL)
         return NULL;
     dims[1] = x->dims[x->n_dims - 1];
-    dims[0] = dims[1] != 0 ? x->numel / dims[1] : 0;
+    dims[0] = row_count(x);
     strides[0] = dims[1];
     strides[1] = 1;
-    for (int i = 0; dims[1] == 0 && i < x->n_dims - 1; i++)
-        dims[0] = (i == 0 ? 1 : dims[0]) * x->dims[i];
     return tti_view_raw(x, dims, strides, 2, x->offset);
 }
 
@@ -40,11 +44,11 @@ static tt_tensor *input_grad(tt_tensor *g, tt_tensor *w)
 
 static tt_tensor *weight_grad(const tti_node *n, tt_tensor *g, tt_tensor *x)
 {
-    int64_t in = x->dims[x->n_dims - 1], out = g->dims[g->n_dims - 1];
+    int64_t rows = row_count(x), in = x->dims[x->n_dims - 1], out = g->dims[g->n_dims - 1];
 
     if (tti_grad_mode == TT_GRAD_ON || tt_dtype_is_complex((tt_dtype)g->dtype))
-        return tt_mm(tt_t(tt_reshape(g, TT_SHAPE(in != 0 ? x->numel / in : 0, out))),
-                     tt_conj(tt_reshape(x, TT_SHAPE(in != 0 ? x->numel / in : 0, in))));
+        return tt_mm(tt_t(tt_reshape(g, TT_SHAPE(rows, out))),
+                     tt_conj(tt_reshape(x, TT_SHAPE(rows, in))));
     return tti_mm_grad(n, 1, as_rows(g), as_rows(x), true, false);
 }
 
@@ -102,7 +106,6 @@ static tt_status check(const tt_tensor *x, const tt_tensor *w, const tt_tensor *
 /* The result has x's leading sizes; the product sees them as rows. */
 static tt_tensor *forward(tt_tensor *x, tt_tensor *w, tt_tensor *b)
 {
-    const tti_linalg_kernels *k = tti_kernels_of(w)->linalg;
     int64_t dims[TT_MAX_DIMS];
     tt_tensor *y, *rows;
 
@@ -115,7 +118,8 @@ static tt_tensor *forward(tt_tensor *x, tt_tensor *w, tt_tensor *b)
     b = b != NULL ? tti_contiguous(b) : NULL;
     if (x == NULL)
         return NULL;
-    if (k->gemm(rows, x, w, &(tti_gemm){ .alpha = 1.0, .trans_b = true, .bias = b }) != TT_OK)
+    if (TTI_RUN("linear", w, linalg, gemm, rows, x, w,
+                &(tti_gemm){ .alpha = 1.0, .trans_b = true, .bias = b }) != TT_OK)
         return NULL;
     return y;
 }
@@ -126,12 +130,28 @@ static tt_tensor *linear_vector(tt_tensor *x, tt_tensor *w, tt_tensor *b)
     return tt_squeeze_dim(tt_linear(tt_unsqueeze(x, 0), w, b), 0);
 }
 
+/* A weight that is a vector makes one number of each row. */
+static tt_tensor *linear_to_number(tt_tensor *x, tt_tensor *w, tt_tensor *b)
+{
+    tt_tensor *y;
+
+    if (x->n_dims < 1 || x->dims[x->n_dims - 1] != w->dims[0] || (b != NULL && b->n_dims != 0))
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "linear: expected an input [..., in], a weight [in] and a bias without "
+                            "dimensions, got shapes %s, %s and %s",
+                            TTI_SHAPE_OF(x), TTI_SHAPE_OF(w), b != NULL ? TTI_SHAPE_OF(b) : "none");
+    y = tt_matmul(x, w);
+    return b != NULL ? tt_add(y, b) : y;
+}
+
 tt_tensor *tt_linear(tt_tensor *x, tt_tensor *w, tt_tensor *b)
 {
     tt_tensor *in[3];
     tti_call c = { .op = &op_linear, .n_in = 3, .in = in, .optional = 1u << 2 };
 
     TTI_AUTOCAST(TTI_LOW, &x, &w, &b);
+    if (x != NULL && w != NULL && w->n_dims == 1)
+        return linear_to_number(x, w, b);
     if (x != NULL && x->n_dims == 1)
         return linear_vector(x, w, b);
     in[0] = x;

@@ -63,7 +63,7 @@ static tt_status pair_backward(tti_node *n, tt_tensor *const *grad_out, tt_tenso
             return tt_last_status();
         da = tti_empty(a->dims, a->n_dims, (tt_dtype)a->dtype, a->device);
         TT_TRY(tti_made(da));
-        TT_TRY(tti_kernels_of(a)->nn->pair_loss_grad(at->kind, da, g, a, b, at->p));
+        TT_TRY(TTI_RUN(n->op->name, a, nn, pair_loss_grad, at->kind, da, g, a, b, at->p));
     }
     if (tti_needs(n, 1))
         TT_TRY(grad_target(n, g, a, da, &grad_in[1]));
@@ -94,7 +94,8 @@ static tt_tensor *fused(tti_pair_loss kind, tt_tensor *a, tt_tensor *b, double f
     b = tti_contiguous(b);
     if (a == NULL || b == NULL || (out = tti_empty(NULL, 0, (tt_dtype)a->dtype, a->device)) == NULL)
         return NULL;
-    return tti_call_end(&c, out, tti_kernels_of(a)->nn->pair_loss(kind, out, a, b, at.p));
+    return tti_call_end(&c, out,
+                        TTI_RUN(pair_ops[kind].name, a, nn, pair_loss, kind, out, a, b, at.p));
 }
 
 static tt_tensor *pair_loss(tti_pair_loss kind, tt_tensor *a, tt_tensor *b, double beta,
@@ -112,7 +113,7 @@ static tt_tensor *pair_loss(tti_pair_loss kind, tt_tensor *a, tt_tensor *b, doub
                 pair_ops[kind].name, TTI_SHAPE_OF(a), TTI_SHAPE_OF(b));
     if (reduction != TT_REDUCTION_NONE && a->dtype == b->dtype && tti_same_shape(a, b) &&
         tt_dtype_is_floating((tt_dtype)a->dtype) && a->storage != NULL && b->storage != NULL &&
-        tti_kernels_of(a)->nn->pair_loss != NULL)
+        TTI_HAS_KERNEL(a, nn, pair_loss))
         return fused(kind, a, b, reduction == TT_REDUCTION_MEAN ? 1.0 / (double)a->numel : 1.0,
                      beta);
     return tti_loss_reduce(elements(kind, a, b, beta), reduction);

@@ -3,14 +3,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "ops/loss.h"
 
 bool tti_loss_given(const char *name, const tt_tensor *input, const tt_tensor *target)
 {
     if (tt_likely(input != NULL && target != NULL))
         return true;
-    if (tt_last_status() == TT_OK)
-        (void)TT_FAIL(TT_ERR_INVALID, "%s: operand %d is NULL", name, input == NULL ? 0 : 1);
+    TTI_NULL("%s: operand %d is NULL", name, input == NULL ? 0 : 1);
     return false;
 }
 
@@ -117,25 +117,19 @@ static tt_status classes_on_device(const tti_classes *c, const tti_class_range *
                                    tt_tensor **marked_p, tt_tensor **weights_p, tt_dtype real)
 {
     const tt_tensor *t = c->target;
-    const tti_nn_kernels *k = tti_kernels_of(t)->nn;
 
-    if (k->classes == NULL)
-        return tti_no_kernel("cross_entropy", t);
     TT_TRY(tti_give(marked_p, tti_empty(t->dims, t->n_dims, TT_I64, t->device)));
     TT_TRY(tti_give(weights_p, tti_empty(&t->numel, 1, real, t->device)));
-    return k->classes(*marked_p, *weights_p, t, c->weight, range);
+    return TTI_RUN("cross_entropy", t, nn, classes, *marked_p, *weights_p, t, c->weight, range);
 }
 
 static tt_status check_on_device(tti_classes *c, const tti_class_range *range, tt_dtype real)
 {
-    const tti_kernels *k = tti_kernels_of(c->target);
     tt_tensor *marked, *weights;
 
     TT_TRY(classes_on_device(c, range, &marked, &weights, real));
     TT_TRY(tti_give(&c->sum, tti_empty((const int64_t[]){ 1 }, 1, real, marked->device)));
-    if (k->reduce->reduce == NULL)
-        return tti_no_kernel("sum", weights);
-    TT_TRY(k->reduce->reduce(TTI_SUM, c->sum, weights, 1u, NULL));
+    TT_TRY(TTI_RUN("sum", weights, reduce, reduce, TTI_SUM, c->sum, weights, 1u, NULL));
     c->sum->n_dims = 0; /* one reduced dimension is dropped afterwards */
     c->target = marked;
     c->ignored = true;
@@ -149,8 +143,10 @@ tt_status tti_classes_make(const char *name, tt_tensor *target, int64_t n_classe
     tt_tensor *w = opt != NULL ? opt->weight : NULL;
 
     if (!tt_dtype_is_integral((tt_dtype)target->dtype))
-        return TT_FAIL(TT_ERR_INVALID, "%s: expected integer target classes, got %s", name,
-                       tt_dtype_name((tt_dtype)target->dtype));
+        return TT_FAIL(
+            TT_ERR_INVALID,
+            "%s: expected integer target classes, got %s; tt_to_dtype(target, TT_I64) makes them",
+            name, tt_dtype_name((tt_dtype)target->dtype));
     if (opt != NULL && !opt->has_ignore_index && opt->ignore_index != 0)
         ignore = opt->ignore_index;
     if (w != NULL && (w->n_dims != 1 || w->dims[0] != n_classes))

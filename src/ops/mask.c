@@ -5,8 +5,6 @@
 #include "ops/index.h"
 #include "ops/view.h"
 
-#define INDEX(t) (tti_kernels_of(t)->index)
-
 /* x as a contiguous tensor of `dims`, stretched where it broadcasts; no recording. */
 static tt_tensor *stretch(tt_tensor *x, const int64_t *dims, int n)
 {
@@ -46,10 +44,9 @@ static tt_tensor *select_grad(tt_tensor *g, tt_tensor *mask)
     from = tti_contiguous(g);
     if (out == NULL || from == NULL)
         return NULL;
-    if (INDEX(g)->masked_scatter == NULL)
-        return tti_call_end(&c, NULL, tti_no_kernel("masked_select_grad", g));
     tti_call_save(&c, mask);
-    return tti_call_end(&c, out, INDEX(g)->masked_scatter(out, mask, from));
+    return tti_call_end(&c, out,
+                        TTI_RUN("masked_select_grad", g, index, masked_scatter, out, mask, from));
 }
 
 tt_tensor *tt_masked_select(tt_tensor *x, tt_tensor *mask)
@@ -69,16 +66,15 @@ tt_tensor *tt_masked_select(tt_tensor *x, tt_tensor *mask)
     if (tti_broadcast("masked_select", x->dims, x->n_dims, mask->dims, mask->n_dims, dims, &n) !=
         TT_OK)
         return NULL;
-    if (INDEX(x)->masked_select == NULL || INDEX(x)->count_nonzero == NULL)
-        return tti_call_end(&c, NULL, tti_no_kernel("masked_select", x));
     mask = tti_operand(mask, TT_BOOL, x->device);
     from = mask != NULL ? stretch(x, dims, n) : NULL;
     set = from != NULL ? stretch(mask, dims, n) : NULL;
-    if (set == NULL || INDEX(x)->count_nonzero(set, &count) != TT_OK)
+    if (set == NULL || TTI_RUN("masked_select", x, index, count_nonzero, set, &count) != TT_OK)
         return NULL;
     out = tti_empty(&count, 1, (tt_dtype)x->dtype, x->device);
     tti_call_save(&c, set);
-    st = out != NULL ? INDEX(x)->masked_select(out, from, set) : tt_last_status();
+    st = out != NULL ? TTI_RUN("masked_select", x, index, masked_select, out, from, set)
+                     : tt_last_status();
     return tti_call_end(&c, out, st);
 }
 
@@ -92,14 +88,13 @@ tt_tensor *tt_nonzero(tt_tensor *x)
 
     if (!tti_call_begin(&c))
         return NULL;
-    if (INDEX(x)->nonzero == NULL || INDEX(x)->count_nonzero == NULL)
-        return tti_call_end(&c, NULL, tti_no_kernel("nonzero", x));
     from = tti_contiguous(x);
-    if (from == NULL || INDEX(x)->count_nonzero(from, &dims[0]) != TT_OK)
+    if (from == NULL || TTI_RUN("nonzero", x, index, count_nonzero, from, &dims[0]) != TT_OK)
         return NULL;
     dims[1] = x->n_dims;
     out = tti_empty(dims, 2, TT_I64, x->device);
-    return tti_call_end(&c, out, out != NULL ? INDEX(x)->nonzero(out, from) : tt_last_status());
+    return tti_call_end(
+        &c, out, out != NULL ? TTI_RUN("nonzero", x, index, nonzero, out, from) : tt_last_status());
 }
 
 static const tti_op op_one_hot = { "one_hot", NULL, 0 };
@@ -137,13 +132,13 @@ tt_tensor *tt_one_hot(tt_tensor *index, int64_t n_classes)
     plain = tti_index_plain("one_hot", index, index);
     if (plain == NULL || (n_classes == -1 && count_classes(plain, &n_classes) != TT_OK))
         return NULL;
-    if (INDEX(index)->one_hot == NULL)
-        return tti_call_end(&c, NULL, tti_no_kernel("one_hot", index));
     if (index->n_dims == TT_MAX_DIMS)
         return TT_FAIL_NULL(TT_ERR_INVALID, "one_hot: at most %d dimensions, got shape %s",
                             TT_MAX_DIMS - 1, TTI_SHAPE_OF(index));
     s = tt_tensor_shape(index);
     s.dims[s.n_dims++] = n_classes;
     out = tti_empty(s.dims, s.n_dims, TT_I64, index->device);
-    return tti_call_end(&c, out, out != NULL ? INDEX(out)->one_hot(out, plain) : tt_last_status());
+    return tti_call_end(&c, out,
+                        out != NULL ? TTI_RUN("one_hot", out, index, one_hot, out, plain)
+                                    : tt_last_status());
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices: mm and bmm are the recorded operators; matmul arranges any other ranks into
  * one of them. */
+#include "base/error.h"
 #include "ops/matmul.h"
+
+#include <math.h>
 
 static tt_status gemm(tt_tensor *out, const tt_tensor *a, const tt_tensor *b, const tti_gemm *g)
 {
-    const tti_linalg_kernels *k;
-
     if (out == NULL)
         return tt_last_status();
-    k = tti_kernels_of(out)->linalg;
-    return k->gemm != NULL ? k->gemm(out, a, b, g) : tti_no_kernel("matmul", out);
+    return TTI_RUN("matmul", out, linalg, gemm, out, a, b, g);
 }
 
 /* The sizes of op(a) @ op(b). */
@@ -136,7 +136,7 @@ tt_tensor *tt_bmm(tt_tensor *a, tt_tensor *b)
 tt_tensor *tt_dot(tt_tensor *a, tt_tensor *b)
 {
     if (a == NULL || b == NULL)
-        return NULL;
+        return TT_NULL_GIVEN("dot", "two tensors");
     if (a->n_dims != 1 || b->n_dims != 1)
         return TT_FAIL_NULL(TT_ERR_INVALID, "dot: expected two vectors, got shapes %s and %s",
                             TTI_SHAPE_OF(a), TTI_SHAPE_OF(b));
@@ -146,7 +146,7 @@ tt_tensor *tt_dot(tt_tensor *a, tt_tensor *b)
 tt_tensor *tt_mv(tt_tensor *a, tt_tensor *x)
 {
     if (a == NULL || x == NULL)
-        return NULL;
+        return TT_NULL_GIVEN("mv", "two tensors");
     if (a->n_dims != 2 || x->n_dims != 1)
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "mv: expected a matrix and a vector, got shapes %s and %s",
@@ -157,7 +157,7 @@ tt_tensor *tt_mv(tt_tensor *a, tt_tensor *x)
 tt_tensor *tt_outer(tt_tensor *a, tt_tensor *b)
 {
     if (a == NULL || b == NULL)
-        return NULL;
+        return TT_NULL_GIVEN("outer", "two tensors");
     if (a->n_dims != 1 || b->n_dims != 1)
         return TT_FAIL_NULL(TT_ERR_INVALID, "outer: expected two vectors, got shapes %s and %s",
                             TTI_SHAPE_OF(a), TTI_SHAPE_OF(b));
@@ -213,7 +213,7 @@ tt_tensor *tt_matmul(tt_tensor *a, tt_tensor *b)
 {
     TTI_AUTOCAST(TTI_LOW, &a, &b);
     if (a == NULL || b == NULL)
-        return NULL;
+        return TT_NULL_GIVEN("matmul", "two tensors");
     if (a->n_dims == 0 || b->n_dims == 0)
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "matmul: expected at least one dimension, got shapes %s and %s",
@@ -238,22 +238,62 @@ static tt_tensor *scaled(tt_tensor *t, double s)
     return s == 1.0 ? t : tt_mul_scalar(t, s);
 }
 
-static tt_tensor *add_product(tt_tensor *c, tt_tensor *ab, double beta, double alpha)
+typedef tt_tensor *(*product_fn)(tt_tensor *a, tt_tensor *b);
+
+static tt_tensor *add_product(product_fn fn, tt_tensor *c, tt_tensor *a, tt_tensor *b, double beta,
+                              double alpha)
 {
-    ab = scaled(ab, alpha);
+    tt_tensor *ab;
+
+    if (tt_dtype_is_integral((tt_dtype)c->dtype)) { /* and so are the numbers then */
+        alpha = trunc(alpha);
+        beta = trunc(beta);
+    }
+    ab = scaled(fn(a, b), alpha);
     if (ab != NULL && beta == 0.0) /* c is not looked at: it may hold NaN */
         return ab;
     return tt_add(scaled(c, beta), ab);
 }
 
+/* Half types are added up in float32, and rounded once. */
+static tt_tensor *add_product_once(product_fn fn, tt_tensor *c, tt_tensor *a, tt_tensor *b,
+                                   double beta, double alpha)
+{
+    tt_dtype d;
+    tt_tensor *sum = NULL;
+
+    if (a == NULL || b == NULL)
+        return fn(a, b); /* which says what is missing */
+    d = (tt_dtype)c->dtype;
+    if ((d != TT_F16 && d != TT_BF16) || a->dtype != c->dtype || b->dtype != c->dtype)
+        return add_product(fn, c, a, b, beta, alpha);
+    sum = add_product(fn, tt_to_dtype(c, TT_F32), tt_to_dtype(a, TT_F32), tt_to_dtype(b, TT_F32),
+                      beta, alpha);
+    return sum != NULL ? tt_to_dtype(sum, d) : NULL;
+}
+
+static tt_tensor *mm_plain(tt_tensor *a, tt_tensor *b)
+{
+    return product(&op_mm, a, b, 2);
+}
+
+static tt_tensor *bmm_plain(tt_tensor *a, tt_tensor *b)
+{
+    return product(&op_bmm, a, b, 3);
+}
+
 tt_tensor *tt_addmm(tt_tensor *c, tt_tensor *a, tt_tensor *b, double beta, double alpha)
 {
-    TTI_AUTOCAST(TTI_LOW, &c);
-    return c != NULL ? add_product(c, tt_mm(a, b), beta, alpha) : NULL;
+    TTI_AUTOCAST(TTI_LOW, &c, &a, &b);
+    if (c == NULL)
+        return TT_NULL_GIVEN("addmm", "three tensors");
+    return add_product_once(mm_plain, c, a, b, beta, alpha);
 }
 
 tt_tensor *tt_baddbmm(tt_tensor *c, tt_tensor *a, tt_tensor *b, double beta, double alpha)
 {
-    TTI_AUTOCAST(TTI_LOW, &c);
-    return c != NULL ? add_product(c, tt_bmm(a, b), beta, alpha) : NULL;
+    TTI_AUTOCAST(TTI_LOW, &c, &a, &b);
+    if (c == NULL)
+        return TT_NULL_GIVEN("baddbmm", "three tensors");
+    return add_product_once(bmm_plain, c, a, b, beta, alpha);
 }

@@ -87,6 +87,4 @@ tt_tensor *tti_empty_broadcast(const char *name, const tt_tensor *a, const tt_te
 tt_status tti_check_floating(const char *name, const tt_tensor *x, bool complex_too);
 tt_status tti_check_index(const char *name, const tt_tensor *x); /* int64 or int32 */
 
-/* Scopes inside operators: run without recording, e.g. composite helpers. */
-
 #endif

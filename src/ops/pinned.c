@@ -3,6 +3,7 @@
 #include "device/pinned.h"
 #include "ops/op.h"
 #include "tutti/memory.h"
+#include "tensor/debug.h"
 
 static void release(void *ctx, void *data)
 {
@@ -31,13 +32,15 @@ tt_tensor *tt_pinned_empty(tt_shape shape, tt_dtype dtype)
 
 bool tt_tensor_is_pinned(const tt_tensor *t)
 {
-    return t != NULL && t->storage != NULL && t->storage->release == release;
+    return tti_alive(t, "is_pinned") && t->storage != NULL && t->storage->release == release;
 }
 
 tt_tensor *tt_pin(tt_tensor *t)
 {
     tt_tensor *p;
 
+    if (tti_check_alive(t, "pin") != TT_OK)
+        return NULL;
     if (t == NULL || tt_tensor_is_pinned(t))
         return t;
     if (t->storage == NULL || t->device.kind != TT_DEVICE_CPU)
@@ -80,6 +83,8 @@ static tt_status copy_later(tt_tensor *dst, const tt_tensor *src)
 
 tt_status tt_copy_async_(tt_tensor *dst, tt_tensor *src)
 {
+    TT_TRY(tti_check_alive(dst, "copy_async_"));
+    TT_TRY(tti_check_alive(src, "copy_async_"));
     if (dst != NULL && src != NULL && can_be_later(dst, src))
         return copy_later(dst, src);
     return tti_made(tt_copy_(dst, src));
@@ -89,7 +94,7 @@ tt_tensor *tt_to_device_async(tt_tensor *t, tt_device d)
 {
     tt_tensor *y;
 
-    if (t == NULL || tt_device_resolve(d, &d) != TT_OK)
+    if (!tti_alive(t, "to_device_async") || tt_device_resolve(d, &d) != TT_OK)
         return NULL;
     if (tt_device_equal(t->device, d) || t->storage == NULL || (t->flags & TTI_REQUIRES_GRAD) != 0)
         return tt_to_device(t, d);

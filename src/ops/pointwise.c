@@ -5,13 +5,17 @@
 #include "device/accel.h"
 #include "ops/element.h"
 
-#define POINTWISE(t) (tti_kernels_of(t)->pointwise)
+#define X(name) #name,
+const char *const tti_unary_names[] = { TTI_UNARY_MAP(X) };
+const char *const tti_binary_names[] = { TTI_BINARY_MAP(X) };
+const char *const tti_ternary_names[] = { TTI_TERNARY_MAP(X) };
+#undef X
 
 tt_status tti_unary(tti_unary_op op, tt_tensor *out, const tt_tensor *x, const double *p)
 {
     if (tt_unlikely(out == NULL || x == NULL))
         return tt_last_status();
-    return POINTWISE(out)->unary(op, out, x, p);
+    return TTI_RUN(tti_unary_names[op], out, pointwise, unary, op, out, x, p);
 }
 
 tt_status tti_binary(tti_binary_op op, tt_tensor *out, const tt_tensor *a, const tt_tensor *b,
@@ -19,7 +23,7 @@ tt_status tti_binary(tti_binary_op op, tt_tensor *out, const tt_tensor *a, const
 {
     if (tt_unlikely(out == NULL || a == NULL || b == NULL))
         return tt_last_status();
-    return POINTWISE(out)->binary(op, out, a, b, p);
+    return TTI_RUN(tti_binary_names[op], out, pointwise, binary, op, out, a, b, p);
 }
 
 tt_status tti_ternary(tti_ternary_op op, tt_tensor *out, const tt_tensor *a, const tt_tensor *b,
@@ -27,14 +31,14 @@ tt_status tti_ternary(tti_ternary_op op, tt_tensor *out, const tt_tensor *a, con
 {
     if (tt_unlikely(out == NULL || a == NULL || b == NULL || c == NULL))
         return tt_last_status();
-    return POINTWISE(out)->ternary(op, out, a, b, c, p);
+    return TTI_RUN(tti_ternary_names[op], out, pointwise, ternary, op, out, a, b, c, p);
 }
 
 tt_status tti_fill(tt_tensor *x, double value)
 {
     if (tt_unlikely(x == NULL))
         return tt_last_status();
-    return POINTWISE(x)->fill(x, value, 0.0);
+    return TTI_RUN("fill", x, pointwise, fill, x, value, 0.0);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -87,7 +91,7 @@ static tt_status copy_between(tt_tensor *dst, tt_tensor *src)
     if (!to_host && fits_fill(src)) {
         tti_element e = tti_element_at(src, 0);
 
-        return POINTWISE(dst)->fill(dst, e.re, e.im);
+        return TTI_RUN("fill", dst, pointwise, fill, dst, e.re, e.im);
     }
     if (same_layout(dst, src))
         return transfer(dst, src);
@@ -100,7 +104,7 @@ static tt_status copy_between(tt_tensor *dst, tt_tensor *src)
     if (there == NULL)
         return tt_last_status();
     TT_TRY(transfer(there, src));
-    return POINTWISE(dst)->copy(dst, there);
+    return TTI_RUN("copy", dst, pointwise, copy, dst, there);
 }
 
 tt_status tti_copy(tt_tensor *dst, const tt_tensor *src)
@@ -109,5 +113,5 @@ tt_status tti_copy(tt_tensor *dst, const tt_tensor *src)
         return tt_last_status();
     if (tt_unlikely(!tt_device_equal(dst->device, src->device)))
         return copy_between(dst, (tt_tensor *)src);
-    return POINTWISE(dst)->copy(dst, src);
+    return TTI_RUN("copy", dst, pointwise, copy, dst, src);
 }

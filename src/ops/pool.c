@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pooling operators: options are checked and sizes worked out here. */
+#include "base/error.h"
 #include "ops/pool.h"
 
 /* Passes on the failure that made an operand NULL, or records that it is. */
 static bool given(const char *name, const tt_tensor *x)
 {
-    if (x == NULL && tt_last_status() == TT_OK)
-        TT_FAIL(TT_ERR_INVALID, "%s: operand 0 is NULL", name);
+    if (x == NULL)
+        TTI_NULL("%s: operand 0 is NULL", name);
     return x != NULL;
 }
 
@@ -24,6 +25,9 @@ static tt_status take_options(const char *name, const tt_pool_options *opt, int 
                        "and %lld",
                        name, (long long)p->kernel[d], (long long)p->stride[d],
                        (long long)p->dilation[d]);
+    if (p->kernel[d] > INT32_MAX || p->stride[d] > INT32_MAX || p->dilation[d] > INT32_MAX)
+        return TT_FAIL(TT_ERR_INVALID, "%s: kernel, stride or dilation is larger than %d", name,
+                       INT32_MAX);
     if (p->pad[d] < 0 || p->pad[d] > p->kernel[d] / 2)
         return TT_FAIL(TT_ERR_INVALID,
                        "%s: expected padding of at most half the kernel size, got padding %lld "
@@ -62,6 +66,9 @@ static tt_status plan(const char *name, const tt_tensor *x, const tt_pool_option
         return TT_FAIL(TT_ERR_INVALID, "%s: expected a positive divisor, got %lld", name,
                        (long long)opt->divisor_override);
     TT_TRY(tti_pool_input(name, x, spatial, a));
+    if (a->p.c == 0)
+        return TT_FAIL(TT_ERR_INVALID, "%s: expected an input with channels, got %s", name,
+                       TTI_SHAPE_OF(x));
     a->p.kernel[0] = a->p.stride[0] = a->p.dilation[0] = a->p.oh = 1;
     a->p.divisor = opt->divisor_override;
     a->p.exclude_pad = opt->exclude_pad;
@@ -73,6 +80,24 @@ static tt_status plan(const char *name, const tt_tensor *x, const tt_pool_option
     TT_TRY(count_windows(name, a->p.w, 1, opt->ceil_mode, &a->p));
     tti_pool_output(spatial, a);
     return TT_OK;
+}
+
+/* The result of pooling x, channels-last where x is. */
+static tt_tensor *formatted_like(tt_tensor *y, const tt_tensor *x)
+{
+    bool last = !tti_is_contiguous(x) && tt_tensor_is_contiguous(x, TT_FORMAT_CHANNELS_LAST);
+
+    return last && y != NULL ? tt_to_format(y, TT_FORMAT_CHANNELS_LAST) : y;
+}
+
+static tt_tensor *max_pool(const tti_op *op, tt_tensor *x, const tti_pool_attrs *a,
+                           tt_tensor **indices_p)
+{
+    tt_tensor *y = tti_pool_max(op, x, a, indices_p);
+
+    if (y != NULL && indices_p != NULL && (*indices_p = formatted_like(*indices_p, x)) == NULL)
+        return NULL;
+    return formatted_like(y, x);
 }
 
 static const tti_op op_max_pool1d = { "max_pool1d", tti_pool_max_backward, 0 };
@@ -97,7 +122,7 @@ tt_tensor *tt_max_pool2d(tt_tensor *x, const tt_pool_options *opt, tt_tensor **i
 
     if (!given("max_pool2d", x) || plan("max_pool2d", x, opt, 2, &a) != TT_OK)
         return NULL;
-    return tti_pool_max(&op_max_pool2d, x, &a, indices_p);
+    return max_pool(&op_max_pool2d, x, &a, indices_p);
 }
 
 static tt_status plan_avg(const char *name, const tt_tensor *x, const tt_pool_options *opt,
@@ -124,7 +149,7 @@ tt_tensor *tt_avg_pool2d(tt_tensor *x, const tt_pool_options *opt)
 
     if (!given("avg_pool2d", x) || plan_avg("avg_pool2d", x, opt, 2, &a) != TT_OK)
         return NULL;
-    return tti_pool_avg(&op_avg_pool2d, x, &a);
+    return formatted_like(tti_pool_avg(&op_avg_pool2d, x, &a), x);
 }
 
 static tt_status plan_adaptive(const char *name, const tt_tensor *x, int64_t out_h, int64_t out_w,
@@ -148,7 +173,7 @@ tt_tensor *tt_adaptive_avg_pool2d(tt_tensor *x, int64_t out_h, int64_t out_w)
     if (!given("adaptive_avg_pool2d", x) ||
         plan_adaptive("adaptive_avg_pool2d", x, out_h, out_w, &a) != TT_OK)
         return NULL;
-    return tti_pool_avg(&op_adaptive_avg, x, &a);
+    return formatted_like(tti_pool_avg(&op_adaptive_avg, x, &a), x);
 }
 
 tt_tensor *tt_adaptive_max_pool2d(tt_tensor *x, int64_t out_h, int64_t out_w, tt_tensor **indices_p)
@@ -158,5 +183,5 @@ tt_tensor *tt_adaptive_max_pool2d(tt_tensor *x, int64_t out_h, int64_t out_w, tt
     if (!given("adaptive_max_pool2d", x) ||
         plan_adaptive("adaptive_max_pool2d", x, out_h, out_w, &a) != TT_OK)
         return NULL;
-    return tti_pool_max(&op_adaptive_max, x, &a, indices_p);
+    return max_pool(&op_adaptive_max, x, &a, indices_p);
 }

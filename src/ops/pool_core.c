@@ -69,9 +69,7 @@ static tt_status scatter(tt_tensor *dx, tt_tensor *dy, tt_tensor *indices, const
     TT_TRY(tti_give(&to, as_planes(dx, p, p->h * p->w)));
     TT_TRY(tti_give(&from, as_planes(dy, p, p->oh * p->ow)));
     TT_TRY(tti_give(&at, as_planes(indices, p, p->oh * p->ow)));
-    if (tti_kernels_of(dx)->nn->max_pool_grad == NULL)
-        return tti_no_kernel("max_pool_grad", dx);
-    return tti_kernels_of(dx)->nn->max_pool_grad(to, from, at);
+    return TTI_RUN("max_pool_grad", dx, nn, max_pool_grad, to, from, at);
 }
 
 static tt_status max_grad_backward(tti_node *n, tt_tensor *const *grad_out, tt_tensor **grad_in)
@@ -108,14 +106,11 @@ tt_status tti_pool_max_backward(tti_node *n, tt_tensor *const *grad_out, tt_tens
 
 static tt_status find_max(tt_tensor *y, tt_tensor *indices, tt_tensor *x, const tti_pool_attrs *a)
 {
-    const tti_nn_kernels *k;
-
     TT_TRY(tti_made(y));
     TT_TRY(tti_made(x));
-    k = tti_kernels_of(x)->nn;
-    if (a->adaptive ? k->adaptive_pool == NULL : k->max_pool == NULL)
-        return tti_no_kernel("max_pool", x);
-    return a->adaptive ? k->adaptive_pool(y, indices, x, &a->p) : k->max_pool(y, indices, x, &a->p);
+    if (a->adaptive)
+        return TTI_RUN("adaptive_max_pool", x, nn, adaptive_pool, y, indices, x, &a->p);
+    return TTI_RUN("max_pool", x, nn, max_pool, y, indices, x, &a->p);
 }
 
 tt_tensor *tti_pool_max(const tti_op *op, tt_tensor *x, const tti_pool_attrs *a,
@@ -145,14 +140,11 @@ tt_tensor *tti_pool_max(const tti_op *op, tt_tensor *x, const tti_pool_attrs *a,
 
 static tt_status spread(tt_tensor *dx, tt_tensor *dy, const tti_pool_attrs *a)
 {
-    const tti_nn_kernels *k;
-
     TT_TRY(tti_made(dx));
     TT_TRY(tti_made(dy));
-    k = tti_kernels_of(dx)->nn;
-    if ((a->adaptive ? k->adaptive_avg_pool_grad : k->avg_pool_grad) == NULL)
-        return tti_no_kernel("avg_pool_grad", dx);
-    return (a->adaptive ? k->adaptive_avg_pool_grad : k->avg_pool_grad)(dx, dy, &a->p);
+    if (a->adaptive)
+        return TTI_RUN("adaptive_avg_pool_grad", dx, nn, adaptive_avg_pool_grad, dx, dy, &a->p);
+    return TTI_RUN("avg_pool_grad", dx, nn, avg_pool_grad, dx, dy, &a->p);
 }
 
 static const tti_op op_avg_again = { "avg_pool", tti_pool_avg_backward, 0 };
@@ -182,14 +174,11 @@ tt_status tti_pool_avg_backward(tti_node *n, tt_tensor *const *grad_out, tt_tens
 
 static tt_status average(tt_tensor *y, tt_tensor *x, const tti_pool_attrs *a)
 {
-    const tti_nn_kernels *k;
-
     TT_TRY(tti_made(y));
     TT_TRY(tti_made(x));
-    k = tti_kernels_of(x)->nn;
-    if (a->adaptive ? k->adaptive_pool == NULL : k->avg_pool == NULL)
-        return tti_no_kernel("avg_pool", x);
-    return a->adaptive ? k->adaptive_pool(y, NULL, x, &a->p) : k->avg_pool(y, x, &a->p);
+    if (a->adaptive)
+        return TTI_RUN("adaptive_avg_pool", x, nn, adaptive_pool, y, NULL, x, &a->p);
+    return TTI_RUN("avg_pool", x, nn, avg_pool, y, x, &a->p);
 }
 
 tt_tensor *tti_pool_avg(const tti_op *op, tt_tensor *x, const tti_pool_attrs *a)

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "ops/element.h"
 #include "ops/sparse.h"
+#include "tensor/debug.h"
 
 #define ROOM 96 /* for one number */
 
@@ -386,10 +388,10 @@ char *tt_tensor_text(const tt_tensor *t, const tt_print_options *opt)
     tt_print_options o = opt != NULL ? *opt : (tt_print_options){ 0 };
     text out = { 0 };
 
+    if (tti_check_alive(t, "print") != TT_OK)
+        return NULL;
     if (t == NULL)
-        return tt_last_status() != TT_OK
-                   ? NULL
-                   : TT_FAIL_NULL(TT_ERR_INVALID, "print: expected a tensor, got NULL");
+        return TT_NULL_GIVEN("print", "a tensor");
     o.precision = or_default(o.precision, 4, 40);
     o.threshold = or_default(o.threshold, 1000, INT32_MAX);
     o.edge_items = or_default(o.edge_items, 3, 1000);

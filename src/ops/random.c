@@ -21,18 +21,15 @@ static tt_status draw_into(tt_tensor *x, tti_random_draw *d, tt_generator *gen)
 {
     uint64_t blocks = tti_random_blocks(d->kind, (tt_dtype)x->dtype, x->numel);
     tt_generator_state s = tti_generator_take(gen, x->device, blocks);
-    const tti_random_kernels *k = tti_kernels_of(x)->random;
     tt_tensor *dense = x;
 
-    if (k == NULL || k->fill == NULL)
-        return tti_no_kernel("random", x);
     d->seed = s.seed;
     d->offset = s.offset;
     if (!tti_is_contiguous(x)) {
         dense = tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, x->device);
         TT_TRY(tti_made(dense));
     }
-    TT_TRY(k->fill(dense, d));
+    TT_TRY(TTI_RUN("random", x, random, fill, dense, d));
     return dense != x ? tti_copy(x, dense) : TT_OK;
 }
 

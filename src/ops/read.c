@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading elements: single values and whole tensors as C numbers. */
+#include "base/error.h"
 #include "ops/op.h"
+#include "tensor/debug.h"
 
 /* A tensor over the caller's memory, in row-major order, converted from t. */
 static tt_status copy_out(const char *name, const tt_tensor *t, void *out, size_t n, tt_dtype dtype)
 {
     tt_tensor *wrapped;
     tt_status st = TT_OK;
-    tt_shape shape = tt_tensor_shape(t);
+    tt_shape shape;
 
+    TT_TRY(tti_check_alive(t, name));
     if (t == NULL)
-        return tt_last_status() != TT_OK ? tt_last_status()
-                                         : TT_FAIL(TT_ERR_INVALID, "%s: the tensor is NULL", name);
+        return tti_null_given(name, "a tensor");
     if (t->storage == NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "%s: expected a dense tensor, got a sparse one", name);
     if (n < (size_t)t->numel || (out == NULL && t->numel != 0))
@@ -20,6 +22,7 @@ static tt_status copy_out(const char *name, const tt_tensor *t, void *out, size_
     if (t->numel == 0)
         return TT_OK;
     TT_SCOPE {
+        shape = tt_tensor_shape(t);
         wrapped = tt_wrap(out, shape, NULL, dtype, NULL, NULL);
         st = tti_copy(wrapped, t);
     }
@@ -43,6 +46,7 @@ tt_status tt_copy_out_i64(const tt_tensor *t, int64_t *out, size_t n)
 
 static tt_status item(const char *name, const tt_tensor *t, tt_dtype as, void *out)
 {
+    TT_TRY(tti_check_alive(t, name));
     if (t != NULL && t->numel != 1)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected a tensor with one element, got shape %s", name,
                        TTI_SHAPE_OF(t));
@@ -69,8 +73,10 @@ void tt_item_complex(const tt_tensor *t, double *re_p, double *im_p)
 
     if (item("item_complex", t, TT_C128, value) != TT_OK)
         value[0] = value[1] = 0;
-    *re_p = value[0];
-    *im_p = value[1];
+    if (re_p != NULL)
+        *re_p = value[0];
+    if (im_p != NULL)
+        *im_p = value[1];
 }
 
 double tt_at(const tt_tensor *t, const int64_t *index)
@@ -78,7 +84,11 @@ double tt_at(const tt_tensor *t, const int64_t *index)
     int64_t offset;
     double value = 0;
 
-    if (t == NULL || index == NULL || t->storage == NULL)
+    if (tti_check_alive(t, "at") != TT_OK)
+        return 0;
+    if (t == NULL)
+        return tti_null_given("at", "a tensor"), 0;
+    if (index == NULL || t->storage == NULL)
         return TT_FAIL(TT_ERR_INVALID, "at: expected a dense tensor and an index"), 0;
     offset = t->offset;
     for (int i = 0; i < t->n_dims; i++) {

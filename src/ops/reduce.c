@@ -83,14 +83,9 @@ tt_tensor *tti_reduce_expand(tt_tensor *t, const tti_reduce_attrs *a)
 tt_status tti_reduce_kernel(tti_reduce_op op, tt_tensor *out, const tt_tensor *x,
                             const tti_reduce_attrs *a, bool keep_dims)
 {
-    const tti_reduce_kernels *k;
-
     if (tt_unlikely(out == NULL || x == NULL))
         return tt_last_status();
-    k = tti_kernels_of(x)->reduce;
-    if (tt_unlikely(k->reduce == NULL))
-        return tti_no_kernel("reduce", x);
-    TT_TRY(k->reduce(op, out, x, a->mask, &a->p));
+    TT_TRY(TTI_RUN("reduce", x, reduce, reduce, op, out, x, a->mask, &a->p));
     if (!keep_dims)
         tti_reduce_squeeze(out, a->mask);
     return TT_OK;

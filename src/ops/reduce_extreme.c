@@ -122,11 +122,8 @@ static tt_status arg_reduce(const tti_op *op, bool largest, tt_tensor *x, const 
     r->values = with_values ? tti_reduce_empty(x, a.mask, (tt_dtype)x->dtype) : NULL;
     if (r->indices == NULL || (with_values && r->values == NULL))
         return tt_last_status();
-    if (tti_kernels_of(x)->reduce->arg_reduce == NULL)
-        return tti_no_kernel(op->name, x);
-    st = tti_kernels_of(x)->reduce->arg_reduce(
-        largest, r->values, r->indices, x,
-        n_dims == 0 || x->n_dims == 0 ? -1 : __builtin_ctz(a.mask));
+    st = TTI_RUN(op->name, x, reduce, arg_reduce, largest, r->values, r->indices, x,
+                 n_dims == 0 || x->n_dims == 0 ? -1 : __builtin_ctz(a.mask));
     if (!keep_dim) {
         tti_reduce_squeeze(r->indices, a.mask);
         if (with_values)

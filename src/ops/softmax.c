@@ -28,20 +28,18 @@ static tt_status softmax_backward(tti_node *n, tt_tensor *const *grad_out, tt_te
 {
     const softmax_attrs *a = tti_attrs(n);
     tt_tensor *y = tti_saved_get(n, 0), *g = grad_out[0], *dx;
-    const tti_nn_kernels *k;
     int64_t size, inner;
 
     if (y == NULL)
         return tt_last_status();
-    k = tti_kernels_of(y)->nn;
-    if (tti_grad_mode == TT_GRAD_ON || k->softmax_grad == NULL)
+    if (tti_grad_mode == TT_GRAD_ON || !TTI_HAS_KERNEL(y, nn, softmax_grad))
         return tti_give(grad_in, grad_by_parts(g, y, a));
     g = tti_contiguous(g);
     dx = tti_empty(y->dims, y->n_dims, (tt_dtype)y->dtype, y->device);
     if (g == NULL || dx == NULL)
         return tt_last_status();
     split_at(y, a->dim, &size, &inner);
-    TT_TRY(k->softmax_grad(dx, g, y, size, inner, a->log));
+    TT_TRY(TTI_RUN("softmax_grad", y, nn, softmax_grad, dx, g, y, size, inner, a->log));
     return tti_give(grad_in, dx);
 }
 
@@ -64,11 +62,9 @@ static tt_tensor *softmax(const tti_op *op, tt_tensor *x, int dim, bool log)
     y = tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, x->device);
     if (flat == NULL || y == NULL)
         return NULL;
-    if (tti_kernels_of(x)->nn->softmax == NULL)
-        return (void)tti_no_kernel(op->name, x), NULL;
     split_at(x, dim, &n, &inner);
     tti_call_save(&c, y);
-    return tti_call_end(&c, y, tti_kernels_of(x)->nn->softmax(y, flat, n, inner, log));
+    return tti_call_end(&c, y, TTI_RUN(op->name, x, nn, softmax, y, flat, n, inner, log));
 }
 
 tt_tensor *tt_softmax(tt_tensor *x, int dim)

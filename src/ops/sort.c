@@ -47,9 +47,7 @@ static tt_tensor *sort(const tti_op *op, tt_tensor *x, int dim, bool descending,
     indices = tti_empty(x->dims, x->n_dims, TT_I64, x->device);
     if (values == NULL || indices == NULL)
         return NULL;
-    if (tti_kernels_of(x)->reduce->sort == NULL)
-        return (void)tti_no_kernel(op->name, x), NULL;
-    st = tti_kernels_of(x)->reduce->sort(values, indices, x, dim, descending);
+    st = TTI_RUN(op->name, x, reduce, sort, values, indices, x, dim, descending);
     tti_call_save(&c, indices);
     *indices_p = indices;
     return tti_call_end(&c, values, st);
@@ -95,9 +93,7 @@ static tt_tensor *topk(tt_tensor *x, int64_t k, int dim, bool largest, tt_tensor
     *indices_p = tti_empty(shape.dims, shape.n_dims, TT_I64, x->device);
     if (values == NULL || *indices_p == NULL)
         return NULL;
-    if (tti_kernels_of(x)->reduce->topk == NULL)
-        return (void)tti_no_kernel("topk", x), NULL;
-    st = tti_kernels_of(x)->reduce->topk(values, *indices_p, x, dim, k, largest);
+    st = TTI_RUN("topk", x, reduce, topk, values, *indices_p, x, dim, k, largest);
     tti_call_save(&c, *indices_p);
     return tti_call_end(&c, values, st);
 }

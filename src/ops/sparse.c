@@ -2,10 +2,12 @@
 /* Sparse tensors in coordinate form: making them, taking them apart, and to and from dense. Seen as a
  * dense tensor they are linear in their values, and that is how gradients pass: through values, and
  * through dense tensors read at the coordinates. */
+#include "base/error.h"
 #include "ops/sparse.h"
 
 #include "ops/element.h"
 #include "ops/view.h"
+#include "tensor/debug.h"
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
@@ -98,7 +100,7 @@ static tt_status number_groups_device(tt_tensor *keys, tt_tensor *order, const g
     if (number == NULL)
         return tt_last_status();
     TT_TRY(tti_index_put(g->of, 0, order, number, false));
-    return tti_kernels_of(keys)->index->masked_select(g->first, order, begins);
+    return TTI_RUN("sparse_coalesce", keys, index, masked_select, g->first, order, begins);
 }
 
 static tt_status find_groups(tt_tensor *indices, const int64_t *dims, groups *g)
@@ -110,9 +112,7 @@ static tt_status find_groups(tt_tensor *indices, const int64_t *dims, groups *g)
     g->of = order != NULL ? tti_empty(keys->dims, 1, TT_I64, keys->device) : NULL;
     if (g->of == NULL)
         return tt_last_status();
-    if (tti_kernels_of(keys)->index->sort_keys == NULL)
-        return tti_no_kernel("sparse_coalesce", keys);
-    TT_TRY(tti_kernels_of(keys)->index->sort_keys(order, keys, &sizes[1]));
+    TT_TRY(TTI_RUN("sparse_coalesce", keys, index, sort_keys, order, keys, &sizes[1]));
     g->first = tti_empty(&sizes[1], 1, TT_I64, keys->device);
     g->indices = g->first != NULL ? tti_empty(sizes, 2, TT_I64, keys->device) : NULL;
     if (g->indices == NULL)
@@ -269,10 +269,9 @@ tt_tensor *tti_sparse_to_device(tt_tensor *t, tt_device device)
 
 static tt_status need_sparse(const char *name, const tt_tensor *t)
 {
+    TT_TRY(tti_check_alive(t, name));
     if (t == NULL)
-        return tt_last_status() != TT_OK
-                   ? tt_last_status()
-                   : TT_FAIL(TT_ERR_INVALID, "%s: expected a tensor, got NULL", name);
+        return tti_null_given(name, "a tensor");
     return t->sparse != NULL
                ? TT_OK
                : TT_FAIL(TT_ERR_INVALID, "%s: expected a sparse tensor, got a dense one", name);
@@ -318,17 +317,18 @@ tt_tensor *tt_sparse_values(tt_tensor *t)
 
 int64_t tt_sparse_nnz(const tt_tensor *t)
 {
-    return tti_is_sparse(t) ? t->sparse->indices->dims[1] : 0;
+    return tti_alive(t, "sparse_nnz") && tti_is_sparse(t) ? t->sparse->indices->dims[1] : 0;
 }
 
 int tt_sparse_dims(const tt_tensor *t)
 {
-    return tti_is_sparse(t) ? t->sparse->sparse_dims : 0;
+    return tti_alive(t, "sparse_dims") && tti_is_sparse(t) ? t->sparse->sparse_dims : 0;
 }
 
 bool tt_sparse_is_coalesced(const tt_tensor *t)
 {
-    return tti_is_sparse(t) && ((t->flags & TTI_COALESCED) != 0 || tt_sparse_nnz(t) < 2);
+    return tti_alive(t, "sparse_is_coalesced") && tti_is_sparse(t) &&
+           ((t->flags & TTI_COALESCED) != 0 || tt_sparse_nnz(t) < 2);
 }
 
 /* ---- coalesce ----------------------------------------------------------------------------- */
@@ -409,6 +409,8 @@ tt_tensor *tt_to_dense(tt_tensor *t)
     tti_call c = { .op = &op_to_dense, .in = &t, .n_in = 1 };
     tt_tensor *out;
 
+    if (tti_check_alive(t, "to_dense") != TT_OK)
+        return NULL;
     if (t != NULL && t->sparse == NULL)
         return t;
     if (!tti_call_begin(&c))
@@ -436,6 +438,8 @@ tt_tensor *tt_to_sparse(tt_tensor *t, int sparse_dims)
 {
     tt_tensor *indices, *keys;
 
+    if (tti_check_alive(t, "to_sparse") != TT_OK)
+        return NULL;
     if (t == NULL)
         return tt_view(t, TT_SHAPE_SCALAR);
     if (t->sparse != NULL)

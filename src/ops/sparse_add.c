@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums with sparse tensors. Two sparse ones are put one after the other, their repeated coordinates
  * left to whoever coalesces; a dense one takes the entries up in their order. */
+#include "base/error.h"
 #include "ops/sparse.h"
 #include "ops/view.h"
 
@@ -46,9 +47,7 @@ tt_tensor *tti_sparse_add(tt_tensor *a, tt_tensor *b)
     tt_tensor *sparse = dense == a ? b : a;
 
     if (a == NULL || b == NULL)
-        return tt_last_status() != TT_OK
-                   ? NULL
-                   : TT_FAIL_NULL(TT_ERR_INVALID, "add: operand %d is NULL", a == NULL ? 0 : 1);
+        return TT_NULL_GIVEN("add", "two tensors");
     if (check_same(a, b) != TT_OK)
         return NULL;
     if (dense->sparse != NULL)

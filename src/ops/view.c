@@ -37,7 +37,8 @@ tt_tensor *tti_iota(int64_t n, int64_t start, int64_t step, tt_device device)
 {
     tt_tensor *t = tti_empty(&n, 1, TT_I64, device);
 
-    if (t == NULL || tti_kernels_of(t)->pointwise->arange(t, (double)start, (double)step) != TT_OK)
+    if (t == NULL ||
+        TTI_RUN("arange", t, pointwise, arange, t, (double)start, (double)step) != TT_OK)
         return NULL;
     return t;
 }
