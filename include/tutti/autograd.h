@@ -162,14 +162,14 @@ TT_API tt_status tt_checkpoint(tt_segment_fn fn, void *ctx, tt_tensor *const *in
 /* ---- checking gradients -------------------------------------------------------------------- */
 
 typedef struct tt_gradcheck_options {
-    double eps;        /* 0: 1e-6 */
-    double atol;       /* 0: 1e-5 */
-    double rtol;       /* 0: 1e-3 */
+    double eps;        /* 0: 1e-6; 5e-3 where an input is float32 or complex64 */
+    double atol;       /* 0: 1e-5; 1e-3 there */
+    double rtol;       /* 0: 1e-3; 1e-2 there */
     bool second_order; /* check gradients of gradients too */
 } tt_gradcheck_options;
 
-/* Compare backward of `fn` with finite differences at `in` (float64 or complex128). A mismatch is
- * INVALID with a message that says which input and element. */
+/* Compare backward of `fn` with finite differences at `in`: float64 or complex128, which tell mistakes
+ * from rounding; float32 and complex64 find coarse mistakes only. A mismatch is INVALID with a message that says which input and element. */
 TT_API tt_status tt_gradcheck(tt_segment_fn fn, void *ctx, tt_tensor *const *in, int n_in,
                               int n_out, const tt_gradcheck_options *opt);
 

@@ -163,7 +163,8 @@ typedef struct tt_optim_ops {
 /* `ops` must outlive the optimizer; `numbers` has a value for each name. */
 TT_API tt_optim *tt_optim_new(const tt_optim_ops *ops, void *ctx, tt_tensor *const *params, int n,
                               const double *numbers);
-/* For `update`: slot->state[i], made like the parameter and filled with `value` on first use. */
+/* For `update`: slot->state[i], made like the parameter and filled with `value` on first use; if it is complex, both
+ * parts are `value`. */
 TT_API tt_tensor *tt_optim_slot_state(tt_optim_slot *slot, int i, double value);
 
 /* ---- gradient clipping --------------------------------------------------------------------- */

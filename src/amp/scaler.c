@@ -2,6 +2,7 @@
 /* The gradient scaler. The scale is a tensor on the device of what was scaled first, with copies where others
  * are; whether gradients are finite is found out per optimizer and device, in tensors there, so that
  * nothing waits for a device before the step has to know. */
+#include "base/error.h"
 #include "amp/scaler.h"
 
 #include <math.h>
@@ -103,18 +104,15 @@ bool tt_grad_scaler_is_enabled(const tt_grad_scaler *s)
 
 static tt_status null_given(const char *what)
 {
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected a scaler and an optimizer, got NULL", what);
+    return tti_null_given(what, "a scaler and an optimizer");
 }
 
 /* ---- scaling ------------------------------------------------------------------------------------------ */
 
 tt_tensor *tt_grad_scaler_scale(tt_grad_scaler *s, tt_tensor *t)
 {
-    if (t == NULL || s == NULL) {
-        if (tt_last_status() == TT_OK)
-            TT_FAIL(TT_ERR_INVALID, "grad_scaler: expected a scaler and a tensor, got NULL");
-        return NULL;
-    }
+    if (t == NULL || s == NULL)
+        return TT_NULL_GIVEN("grad_scaler", "a scaler and a tensor");
     if (!s->enabled)
         return t;
     return tt_mul(t, list_get(&s->copies, t->device, s->scale));
@@ -177,11 +175,9 @@ static tt_status unscale_one(const tt_grad_scaler *s, tti_scaler_list *found, tt
     flag = list_get(found, t->device, 0);
     if (flag == NULL)
         return tt_last_status();
-    if (tti_kernels_of(t)->optim->unscale == NULL)
-        return tti_no_kernel("grad_scaler", t);
     dense = fills_memory(t) ? t : tti_contiguous(t);
     TT_TRY(tti_made(dense));
-    TT_TRY(tti_kernels_of(t)->optim->unscale(dense, 1 / s->scale, flag));
+    TT_TRY(TTI_RUN("grad_scaler", t, optim, unscale, dense, 1 / s->scale, flag));
     if (dense != t)
         TT_TRY(tti_copy(t, dense));
     tti_bump_version(t);

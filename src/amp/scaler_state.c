@@ -2,6 +2,7 @@
 /* The gradient scaler to and from state dictionaries, as numbers of one float64. */
 #include <stdio.h>
 
+#include "base/error.h"
 #include "amp/scaler.h"
 #include "tutti/nn.h"
 
@@ -25,7 +26,7 @@ tt_status tt_grad_scaler_save(const tt_grad_scaler *s, tt_state_dict *sd, const 
     char name[256];
 
     if (s == NULL || sd == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "grad_scaler_save: expected a scaler and a dictionary");
+        return tti_null_given("grad_scaler_save", "a scaler and a dictionary");
     if (!s->enabled)
         return TT_OK;
     numbers[SCALE] = s->scale;
@@ -64,7 +65,7 @@ tt_status tt_grad_scaler_load(tt_grad_scaler *s, const tt_state_dict *sd, const 
     double numbers[N_NUMBERS];
 
     if (s == NULL || sd == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "grad_scaler_load: expected a scaler and a dictionary");
+        return tti_null_given("grad_scaler_load", "a scaler and a dictionary");
     if (!s->enabled)
         return TT_OK;
     for (int i = 0; i < N_NUMBERS; i++)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public ways to start a backward. */
+#include "base/error.h"
 #include "autograd/engine.h"
 #include "ops/op.h"
+#include "tensor/debug.h"
 
 static tt_status check_root(const tt_tensor *t)
 {
+    TT_TRY(tti_check_alive(t, "backward"));
     if (t == NULL)
-        return tt_last_status() != TT_OK
-                   ? tt_last_status()
-                   : TT_FAIL(TT_ERR_INVALID, "backward: expected a tensor, got NULL");
+        return tti_null_given("backward", "a tensor");
     if (!tti_wants_grad(t))
         return TT_FAIL(TT_ERR_INVALID,
                        "backward: the tensor does not require a gradient and has no history");
@@ -20,6 +21,8 @@ static tt_tensor *root_grad(tt_tensor *t, tt_tensor *given)
 {
     tt_tensor *one;
 
+    if (tti_check_alive(given, "backward") != TT_OK)
+        return NULL;
     if (given != NULL) {
         if (!tti_same_shape(t, given))
             return TT_FAIL_NULL(TT_ERR_INVALID, "backward: expected a gradient of shape %s, got %s",
@@ -63,6 +66,8 @@ static tt_status run(tti_walk *w, tt_tensor *const *given)
     tt_scope_close(&scope);
     if (tt_unlikely(autocasting))
         tti_autocast_set(&modes);
+    if (st == TT_OK)
+        tti_error_passed();
     return st;
 }
 
@@ -111,6 +116,7 @@ tt_status tt_grad(tt_tensor *const *outputs, int n_out, tt_tensor *const *inputs
         return TT_FAIL(TT_ERR_INVALID, "grad: expected at least one output and one input");
     for (int i = 0; i < n_in; i++) {
         grads[i] = NULL;
+        TT_TRY(tti_check_alive(inputs[i], "grad"));
         if (!tti_wants_grad(inputs[i]))
             return TT_FAIL(TT_ERR_INVALID, "grad: input %d does not require a gradient", i);
     }

@@ -3,6 +3,7 @@
  * forget what they would save, and the first of them that backward asks runs the segment again to fill
  * the frame. The re-entrant way runs the segment unrecorded and starts a backward of its own inside
  * backward. Both replay the default random numbers of the CPU and of the devices of the inputs. */
+#include "base/error.h"
 #include "graph/graph.h"
 #include "ops/op.h"
 #include "tutti/random.h"
@@ -225,8 +226,8 @@ tt_status tt_checkpoint(tt_segment_fn fn, void *ctx, tt_tensor *const *in, int n
         return TT_FAIL(TT_ERR_INVALID,
                        "checkpoint: expected a function with at least one input and one result");
     for (int i = 0; i < n_in; i++)
-        if (in[i] == NULL && tt_last_status() != TT_OK)
-            return tt_last_status();
+        if (in[i] == NULL && tti_error_state == TTI_ERROR_PENDING)
+            return tt_last_status(); /* an input may be NULL, but this one is a failure */
     if (tti_grad_mode != TT_GRAD_ON)
         return fn(ctx, in, n_in, out, n_out);
     s = segment_new(fn, ctx, in, n_in, n_out);

@@ -397,8 +397,8 @@ static tt_status loop(tti_run *r, const tti_walk *w)
             TT_TRY(run_node(r, w, task));
     }
     TT_TRY(tti_streams_rejoin(&r->streams));
-    for (size_t i = 0; i < r->n_end_calls; i++) {
-        tti_end_call call = r->end_calls[i];
+    for (; r->n_ended < r->n_end_calls; r->n_ended++) {
+        tti_end_call call = r->end_calls[r->n_ended];
 
         TT_TRY(call.fn(call.ctx));
     }
@@ -425,7 +425,7 @@ tt_status tti_engine_walk(const tti_walk *w)
         st = loop(&run, w);
     if (st != TT_OK)
         tti_streams_rejoin(&run.streams);
-    for (size_t i = 0; st != TT_OK && i < run.n_end_calls; i++)
+    for (size_t i = run.n_ended; st != TT_OK && i < run.n_end_calls; i++)
         if (run.end_calls[i].failed != NULL)
             run.end_calls[i].failed(run.end_calls[i].ctx);
 

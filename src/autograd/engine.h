@@ -20,7 +20,8 @@ typedef struct tti_walk {
 tt_status tti_engine_walk(const tti_walk *w);
 
 /* Call one of the two when the backward that is running on this thread ends: the outermost one, if it was
- * started inside of another. `end` after all its work, `failed` when that or an end call went wrong. */
+ * started inside of another. `end` after all its work, `failed` when that, this end call or one before it went
+ * wrong: exactly one of `end` with success and `failed` is the last that is called. */
 tt_status tti_on_backward_done(tt_backward_end_fn end, void (*failed)(void *ctx), void *ctx);
 
 /* a + b as gradients: dense or sparse; may add into a when nobody else sees it. Returns an owned

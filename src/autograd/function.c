@@ -3,6 +3,7 @@
  * is the user's. The context lives in the node. */
 #include <string.h>
 
+#include "base/error.h"
 #include "ops/observe.h"
 #include "ops/op.h"
 
@@ -100,7 +101,7 @@ static tt_status own_handles(const tt_function_ctx *ctx, tt_tensor **out)
         bool foreign = out[i] == NULL || tti_wants_grad(out[i]);
 
         if (out[i] == NULL)
-            return TT_FAIL(TT_ERR_INVALID, "%s: forward left result %d NULL", ctx->op.name, i);
+            return TTI_NULL("%s: forward left result %d NULL", ctx->op.name, i);
         for (int j = 0; j < ctx->n_in; j++)
             foreign = foreign || out[i] == ctx->in[j];
         if (foreign)
@@ -160,6 +161,8 @@ tt_status tt_function_apply(const tt_function *fn, void *user, tt_tensor *const 
         return TT_FAIL(TT_ERR_INVALID, "function: expected a name, a forward and a backward");
     if (n_out < 1 || n_out > 8)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected 1 to 8 results, got %d", fn->name, n_out);
+    if (out == NULL || (in == NULL && n_in > 0))
+        return tti_null_given(fn->name, "a list of inputs and room for the results");
     ctx = ctx_new(fn, user, in, n_in, n_out);
     if (ctx == NULL)
         return TT_ERR_NOMEM;
@@ -188,11 +191,15 @@ tt_status tt_function_apply(const tt_function *fn, void *user, tt_tensor *const 
 
 void *tt_function_user(const tt_function_ctx *ctx)
 {
+    if (ctx == NULL)
+        return TT_NULL_GIVEN("function_user", "a context");
     return ctx->user;
 }
 
 tt_status tt_function_save(tt_function_ctx *ctx, tt_tensor *t)
 {
+    if (ctx == NULL)
+        return tti_null_given("function_save", "a context");
     TT_TRY(tti_vec_reserve((void **)&ctx->saved, &ctx->cap_saved, ctx->n_saved + 1,
                            sizeof *ctx->saved));
     ctx->saved[ctx->n_saved++] = tt_tensor_retain(t);
@@ -201,6 +208,8 @@ tt_status tt_function_save(tt_function_ctx *ctx, tt_tensor *t)
 
 tt_tensor *tt_function_saved(tt_function_ctx *ctx, int i)
 {
+    if (ctx == NULL)
+        return TT_NULL_GIVEN("function_saved", "a context");
     if (ctx->node == NULL || i < 0 || i >= ctx->node->n_saved)
         return TT_FAIL_NULL(TT_ERR_INVALID, "%s: no saved tensor %d", ctx->op.name, i);
     return tti_saved_get(ctx->node, i);
@@ -208,18 +217,19 @@ tt_tensor *tt_function_saved(tt_function_ctx *ctx, int i)
 
 bool tt_function_needs_grad(const tt_function_ctx *ctx, int input)
 {
-    if (input < 0 || input >= ctx->n_in)
+    if (ctx == NULL || input < 0 || input >= ctx->n_in)
         return false;
     return ctx->node != NULL ? tti_needs(ctx->node, input) : tti_wants_grad(ctx->in[input]);
 }
 
 void tt_function_mark_non_differentiable(tt_function_ctx *ctx, int output)
 {
-    if (output >= 0 && output < 64)
+    if (ctx != NULL && output >= 0 && output < 64)
         ctx->non_differentiable |= UINT64_C(1) << output;
 }
 
 void tt_function_keep_undefined(tt_function_ctx *ctx)
 {
-    ctx->keep_undefined = true;
+    if (ctx != NULL)
+        ctx->keep_undefined = true;
 }

@@ -47,6 +47,7 @@ typedef struct tti_run {
 
     tti_end_call *end_calls;
     size_t n_end_calls, cap_end_calls;
+    size_t n_ended;        /* of them: they have succeeded */
     struct tti_run *outer; /* the run inside which this one was started */
 
     tti_task small_tasks[TTI_RUN_SMALL];

@@ -2,9 +2,11 @@
 /* Averagers: which group averages in which step. A periodic one has a single level. */
 #include <inttypes.h>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "tutti/average.h"
 #include "tutti/collective.h"
+#include "tensor/debug.h"
 
 typedef struct level {
     int64_t period;
@@ -42,9 +44,11 @@ static tt_status average(tt_tensor *const *ts, int n, tt_pg *pg, bool with_grad)
     tt_tensor **list;
     tt_status st = TT_OK;
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        TT_TRY(tti_check_alive(ts[i], "average"));
         if (ts[i] == NULL)
             return TT_FAIL(TT_ERR_INVALID, "average: expected %d tensors, number %d is NULL", n, i);
+    }
     if (!tt_pg_is_member(pg) || n == 0)
         return TT_OK;
     list = tti_malloc((size_t)n * sizeof(tt_tensor *));
@@ -185,7 +189,9 @@ tt_status tt_averager_average(tt_averager *a, tt_tensor *const *params, int n)
 {
     tt_pg *pg = tt_averager_due(a);
 
-    if (a == NULL || n < 0 || (n > 0 && params == NULL))
+    if (a == NULL)
+        return tti_null_given("averager", "an averager");
+    if (n < 0 || (n > 0 && params == NULL))
         return TT_FAIL(TT_ERR_INVALID, "averager: expected an averager and parameters, got %d", n);
     if (pg != NULL)
         TT_TRY(average(params, n, pg, true));
@@ -200,7 +206,7 @@ tt_status tt_averager_average_optim(tt_averager *a, const tt_optim *o)
     int n = 0, at = 0;
 
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "averager: expected an optimizer, got NULL");
+        return tti_null_given("averager", "an optimizer");
     for (int g = 0; g < tt_optim_n_groups(o); g++)
         n += tt_optim_n_params(o, g);
     params = tti_malloc((size_t)(n > 0 ? n : 1) * sizeof(tt_tensor *));
@@ -221,7 +227,9 @@ int64_t tt_averager_step(const tt_averager *a)
 
 tt_status tt_averager_set_step(tt_averager *a, int64_t step)
 {
-    if (a == NULL || step < 0)
+    if (a == NULL)
+        return tti_null_given("averager", "an averager");
+    if (step < 0)
         return TT_FAIL(TT_ERR_INVALID, "averager: expected a step >= 0, got %" PRId64, step);
     a->step = step;
     return TT_OK;
@@ -234,7 +242,9 @@ int tt_averager_n_levels(const tt_averager *a)
 
 tt_pg *tt_averager_group(const tt_averager *a, int i)
 {
-    if (a != NULL && i >= 0 && i < a->n_levels)
+    if (a == NULL)
+        return TT_NULL_GIVEN("averager", "an averager");
+    if (i >= 0 && i < a->n_levels)
         return a->levels[i].pg;
     return TT_FAIL_NULL(TT_ERR_INVALID, "averager: expected a level below %d, got %d",
                         tt_averager_n_levels(a), i);

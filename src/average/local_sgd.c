@@ -2,6 +2,7 @@
 /* An optimizer whose parameters an averager looks after. */
 #include <stdio.h>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "tutti/average.h"
 #include "tutti/nn.h"
@@ -17,8 +18,8 @@ tt_post_local_sgd *tt_post_local_sgd_new(tt_optim *o, tt_averager *a)
 
     if (o != NULL && a != NULL)
         p = tti_malloc(sizeof *p);
-    else if (tt_last_status() == TT_OK)
-        TT_FAIL(TT_ERR_INVALID, "post_local_sgd: expected an optimizer and an averager, got NULL");
+    else
+        tti_null_given("post_local_sgd", "an optimizer and an averager");
     if (p == NULL) {
         tt_optim_free(o);
         tt_averager_free(a);
@@ -39,7 +40,7 @@ void tt_post_local_sgd_free(tt_post_local_sgd *p)
 
 static tt_status null_given(const char *what)
 {
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected an optimizer, got NULL", what);
+    return tti_null_given(what, "an optimizer");
 }
 
 tt_status tt_post_local_sgd_step(tt_post_local_sgd *p)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Running a module: hooks before, the class's function in its own scope, hooks after. */
 #include "nn/module.h"
+#include "tensor/debug.h"
 
 static tt_status returned_nothing(const tt_module *m)
 {
-    if (tt_last_status() != TT_OK)
-        return tt_last_status();
-    return TT_FAIL(TT_ERR_INVALID, "module %s: its function returned NULL without an error",
-                   m->cls->name);
+    return TTI_NULL("module %s: its function returned NULL without an error", m->cls->name);
 }
 
 /* ---- between tensors and values ------------------------------------------------------------ */
@@ -166,6 +164,8 @@ tt_tensor *tt_module_forward(tt_module *m, tt_tensor *x)
     tt_scope s;
     tt_tensor *y;
 
+    if (tti_check_alive(x, "module forward") != TT_OK)
+        return NULL;
     if (m == NULL || x == NULL) {
         tti_null_given("module forward", "a module and a tensor");
         return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calling a module with other tensors in place of its own, which come back whatever happens. */
 #include "nn/module.h"
+#include "tensor/debug.h"
 
 typedef struct swap {
     tt_module *owner; /* retained */
@@ -71,7 +72,9 @@ static tt_status check_names(tt_module *m, const char *const *names, tt_tensor *
     for (int i = 0; i < n; i++) {
         tti_slot_kind kind;
 
-        if (tensors[i] == NULL || names[i] == NULL)
+        if (tti_check_alive(tensors[i], "functional call") != TT_OK)
+            st = tt_last_status();
+        else if (tensors[i] == NULL || names[i] == NULL)
             st = tti_null_given("functional call", "a name and a tensor");
         else if (!tt_module_has(m, names[i]) ||
                  tti_slot_resolve(m, names[i], &kind, NULL) == NULL || kind == TTI_CHILD)

@@ -28,7 +28,7 @@ static tt_hook *add(tt_module *m, tt_hook **list, void (*fn)(void), void *ctx)
 static bool given(const tt_module *m, bool fn)
 {
     if (m == NULL || !fn)
-        TT_FAIL(TT_ERR_INVALID, "module hook: expected a module and a function, got NULL");
+        tti_null_given("module hook", "a module and a function");
     return m != NULL && fn;
 }
 

@@ -5,6 +5,7 @@
 #include "nn/module.h"
 #include "tensor/shape.h"
 #include "tutti/ops.h"
+#include "tensor/debug.h"
 
 tt_tensor *tt_init_constant(tt_tensor *t, double value)
 {
@@ -79,7 +80,7 @@ tt_tensor *tt_init_trunc_normal(tt_tensor *t, double mean, double std, double lo
 {
     tt_tensor *out = NULL;
 
-    if (t == NULL)
+    if (!tti_alive(t, "init trunc_normal"))
         return NULL;
     if (!(lo < hi) || !(std > 0))
         return TT_FAIL_NULL(TT_ERR_INVALID,
@@ -105,7 +106,7 @@ static bool count_fans(const char *what, const tt_tensor *t, fans *f)
 {
     double field = 1;
 
-    if (t == NULL)
+    if (!tti_alive(t, what))
         return false;
     if (t->n_dims < 2) {
         TT_FAIL(TT_ERR_INVALID, "%s: expected at least two dimensions, got %s", what,

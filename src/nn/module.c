@@ -3,13 +3,7 @@
 #include <string.h>
 
 #include "nn/module.h"
-
-tt_status tti_null_given(const char *what, const char *expected)
-{
-    if (tt_last_status() != TT_OK)
-        return tt_last_status();
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected %s, got NULL", what, expected);
-}
+#include "tensor/debug.h"
 
 tt_tensor *tti_scope_keep(tt_tensor *t)
 {
@@ -129,6 +123,7 @@ static tt_status add_tensor(tt_module *m, tti_slot_kind kind, const char *name, 
     tti_slot *s;
 
     TT_TRY(check_name(m, name));
+    TT_TRY(tti_check_alive(t, m->cls->name));
     if (t == NULL)
         return tti_null_given(m->cls->name, "a tensor");
     s = slot_new(m, kind, name);
@@ -241,6 +236,7 @@ static tt_status set_tensor(tt_module *m, tti_slot_kind kind, const char *name, 
     tt_tensor *old;
 
     TT_TRY(resolve_kind(m, name, kind, &s, NULL));
+    TT_TRY(tti_check_alive(t, m->cls->name));
     old = s->t;
     s->t = tt_tensor_retain(t);
     tt_tensor_free(old);

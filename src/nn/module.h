@@ -8,6 +8,7 @@
 #ifndef TTI_NN_MODULE_H
 #define TTI_NN_MODULE_H
 
+#include "base/error.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "tutti/nn.h"
@@ -47,9 +48,6 @@ tti_slot *tti_slot_find(const tt_module *m, const char *name, tti_slot_kind *kin
 tti_slot *tti_slot_resolve(const tt_module *m, const char *dotted, tti_slot_kind *kind_p,
                            tt_module **owner_p);
 void tti_slot_fini(tti_slot *s);
-
-/* NULL came where a module or tensor should be: the failure of whatever made it, or a new one. */
-tt_status tti_null_given(const char *what, const char *expected);
 
 /* A borrowed tensor handed to the current scope too, so that it outlives its owner. */
 tt_tensor *tti_scope_keep(tt_tensor *t);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "nn/module.h"
+#include "tensor/debug.h"
 
 tt_state_dict *tt_state_dict_new(void)
 {
@@ -77,6 +78,7 @@ tt_status tt_state_dict_set(tt_state_dict *sd, const char *name, tt_tensor *t)
     tti_named *e;
     tt_tensor *old;
 
+    TT_TRY(tti_check_alive(t, "state dict"));
     if (sd == NULL || name == NULL || t == NULL)
         return tti_null_given("state dict", "a name and a tensor");
     e = find(sd, name);

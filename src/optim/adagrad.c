@@ -21,7 +21,6 @@ static tt_status check(const double *v)
 
 static tt_status update(tt_optim_slot *slot, const double *v)
 {
-    const tti_optim_kernels *k = tti_kernels_of(slot->param)->optim;
     tt_tensor *sum = tt_optim_slot_state(slot, 0, v[INITIAL]);
     tti_adagrad_args a = {
         .lr = v[LR],
@@ -32,14 +31,12 @@ static tt_status update(tt_optim_slot *slot, const double *v)
         .maximize = v[MAXIMIZE] != 0,
     };
 
-    if (k->adagrad == NULL)
-        return tti_no_kernel("adagrad", slot->param);
     if (sum == NULL)
         return tt_last_status();
     if (slot->grad->sparse != NULL && v[WEIGHT_DECAY] != 0)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "adagrad: sparse gradients need weight_decay 0, got %g",
                        v[WEIGHT_DECAY]);
-    return k->adagrad(slot->param, slot->grad, sum, &a);
+    return TTI_RUN("adagrad", slot->param, optim, adagrad, slot->param, slot->grad, sum, &a);
 }
 
 static const tt_optim_ops ops = {

@@ -50,7 +50,6 @@ static tt_status check_sparse_adam(const double *v)
 
 static tt_status update_as(tt_optim_slot *slot, const double *v, bool decoupled, bool eps_inside)
 {
-    const tti_optim_kernels *k = tti_kernels_of(slot->param)->optim;
     tt_tensor *m = tt_optim_slot_state(slot, 0, 0);
     tt_tensor *sq = m != NULL ? tt_optim_slot_state(slot, 1, 0) : NULL;
     tt_tensor *top = NULL;
@@ -67,18 +66,14 @@ static tt_status update_as(tt_optim_slot *slot, const double *v, bool decoupled,
         .eps_inside = eps_inside,
     };
 
-    if (k->adam == NULL)
-        return tti_no_kernel("adam", slot->param);
     if (sq == NULL)
         return tt_last_status();
     if (a.amsgrad) {
-        if (tt_dtype_is_complex((tt_dtype)slot->param->dtype))
-            return TT_FAIL(TT_ERR_UNSUPPORTED, "adam: amsgrad is for real parameters");
         top = tt_optim_slot_state(slot, 2, 0);
         if (top == NULL)
             return tt_last_status();
     }
-    return k->adam(slot->param, slot->grad, m, sq, top, &a);
+    return TTI_RUN("adam", slot->param, optim, adam, slot->param, slot->grad, m, sq, top, &a);
 }
 
 static tt_status update_adam(tt_optim_slot *slot, const double *v)
@@ -91,8 +86,17 @@ static tt_status update_adamw(tt_optim_slot *slot, const double *v)
     return update_as(slot, v, true, false);
 }
 
+static tt_status check_real(const tt_tensor *param)
+{
+    if (param == NULL || !tt_dtype_is_complex((tt_dtype)param->dtype))
+        return TT_OK;
+    return TT_FAIL(TT_ERR_UNSUPPORTED, "sparse_adam: expected real parameters, got %s",
+                   tt_dtype_name((tt_dtype)param->dtype));
+}
+
 static tt_status update_sparse_adam(tt_optim_slot *slot, const double *v)
 {
+    TT_TRY(check_real(slot->param));
     if (slot->grad->sparse == NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "sparse_adam: expected sparse gradients, got a dense "
                                            "one; adam takes those");
@@ -154,5 +158,8 @@ tt_optim *tt_adamw_new(tt_tensor *const *params, int n, const tt_adam_options *o
 
 tt_optim *tt_sparse_adam_new(tt_tensor *const *params, int n, const tt_adam_options *opt)
 {
+    for (int i = 0; params != NULL && i < n; i++)
+        if (check_real(params[i]) != TT_OK)
+            return NULL;
     return new_as(&sparse_adam, params, n, opt, 0);
 }

@@ -3,10 +3,12 @@
  * the order of the parameters, and do not depend on the number of threads. */
 #include <math.h>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "ops/kernels.h"
 #include "optim/optim.h"
 #include "tutti/sparse.h"
+#include "tensor/debug.h"
 
 /* The tensor that holds the gradient's elements: NULL in *elements_p when there is no gradient. A
  * sparse gradient with repeated indices is replaced by its coalesced self. */
@@ -15,8 +17,9 @@ static tt_status elements_of(tt_tensor *p, int i, tt_tensor **elements_p)
     tt_tensor *grad;
 
     *elements_p = NULL;
+    TT_TRY(tti_check_alive(p, "clip_grad"));
     if (p == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "clip_grad: parameter %d is NULL", i);
+        return TTI_NULL("clip_grad: parameter %d is NULL", i);
     grad = p->meta != NULL ? p->meta->grad : NULL;
     if (grad == NULL)
         return TT_OK;
@@ -54,18 +57,15 @@ static tt_status check_dense(const tt_tensor *x)
 
 static tt_status add_norm(tt_tensor *x, double type, double *sum)
 {
-    const tti_optim_kernels *k = tti_kernels_of(x)->optim;
     double part = 0;
 
-    if (k->sum_powers == NULL || k->scale == NULL)
-        return tti_no_kernel("clip_grad_norm", x);
     TT_TRY(check_dense(x));
     if (type != 2.0 && tt_dtype_is_complex((tt_dtype)x->dtype))
         return TT_FAIL(TT_ERR_UNSUPPORTED,
                        "clip_grad_norm: complex gradients have norm type 2 "
                        "only, got %g",
                        type);
-    TT_TRY(k->sum_powers(x, type, &part));
+    TT_TRY(TTI_RUN("clip_grad_norm", x, optim, sum_powers, x, type, &part));
     if (!isinf(type))
         *sum += part;
     else if (part > *sum || isnan(part))
@@ -111,7 +111,7 @@ tt_status tti_clip_apply(tt_tensor *const *params, int n, double max_norm,
         TT_TRY(elements_of(params[i], i, &x));
         if (x == NULL)
             continue;
-        TT_TRY(tti_kernels_of(x)->optim->scale(x, factor));
+        TT_TRY(TTI_RUN("clip_grad_norm", x, optim, scale, x, factor));
         tti_bump_version(x);
     }
     if (total_p != NULL)
@@ -132,7 +132,7 @@ tt_status tt_optim_clip_grad_norm(tt_optim *o, double max_norm, const tt_clip_op
                                   double *total_p)
 {
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "clip_grad_norm: expected an optimizer, got NULL");
+        return tti_null_given("clip_grad_norm", "an optimizer");
     return tt_clip_grad_norm(o->params, (int)o->n_params, max_norm, opt, total_p);
 }
 
@@ -146,10 +146,8 @@ tt_status tt_clip_grad_value(tt_tensor *const *params, int n, double limit)
         TT_TRY(elements_of(params[i], i, &x));
         if (x == NULL)
             continue;
-        if (tti_kernels_of(x)->optim->clamp == NULL)
-            return tti_no_kernel("clip_grad_value", x);
         TT_TRY(check_dense(x));
-        TT_TRY(tti_kernels_of(x)->optim->clamp(x, -limit, limit));
+        TT_TRY(TTI_RUN("clip_grad_value", x, optim, clamp, x, -limit, limit));
         tti_bump_version(x);
     }
     return TT_OK;

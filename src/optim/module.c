@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizers for all parameters of a module. */
+#include "base/error.h"
 #include "optim/optim.h"
 #include "tutti/nn.h"
 
@@ -13,9 +14,7 @@ static tt_status params_init(all_params *a, const tt_module *m)
 {
     *a = (all_params){ 0 };
     if (m == NULL)
-        return tt_last_status() != TT_OK
-                   ? tt_last_status()
-                   : TT_FAIL(TT_ERR_INVALID, "optim: expected a module, got NULL");
+        return tti_null_given("optim", "a module");
     a->list = tt_module_params(m, NULL);
     if (a->list == NULL)
         return tt_last_status();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making and freeing optimizers, their groups, and asking about them. */
+#include "base/error.h"
 #include "optim/optim.h"
 
 #include <math.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 
 #include "tutti/autograd.h"
+#include "tensor/debug.h"
 
 int tti_optim_find(const char *const *names, const char *name)
 {
@@ -33,7 +35,7 @@ tt_status tti_optim_at_least(const char *kind, const char *name, double value, d
 tti_optim_group *tti_optim_group_at(const tt_optim *o, int group, const char *what)
 {
     if (o == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected an optimizer, got NULL", what);
+        return TT_NULL_GIVEN(what, "an optimizer");
     if (group < 0 || (size_t)group >= o->n_groups)
         return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected a group below %zu, got %d", what,
                             o->n_groups, group);
@@ -46,8 +48,9 @@ static tt_status check_param(const tt_optim *o, const tt_tensor *p, int i)
 {
     tt_dtype d;
 
+    TT_TRY(tti_check_alive(p, o->ops->name));
     if (p == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "%s: parameter %d is NULL", o->ops->name, i);
+        return TTI_NULL("%s: parameter %d is NULL", o->ops->name, i);
     d = (tt_dtype)p->dtype;
     if (!tt_dtype_is_floating(d) && !tt_dtype_is_complex(d))
         return TT_FAIL(TT_ERR_INVALID, "%s: expected floating parameters, parameter %d is %s",
@@ -174,7 +177,7 @@ tt_status tt_optim_add_group(tt_optim *o, tt_tensor *const *params, int n,
     int decay;
 
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "optim: expected an optimizer, got NULL");
+        return tti_null_given("optim", "an optimizer");
     decay = tti_optim_find(o->ops->numbers, "weight_decay");
     if (decay < 0 && in.weight_decay != 0)
         return TT_FAIL(TT_ERR_INVALID, "%s: has no weight decay", o->ops->name);

@@ -22,7 +22,6 @@ static tt_status check(const double *v)
 
 static tt_status update(tt_optim_slot *slot, const double *v)
 {
-    const tti_optim_kernels *k = tti_kernels_of(slot->param)->optim;
     tt_tensor *t[3] = { NULL, NULL, NULL };
     const bool wanted[3] = { true, v[MOMENTUM] > 0, v[CENTERED] != 0 };
     tti_rmsprop_args a = {
@@ -35,8 +34,6 @@ static tt_status update(tt_optim_slot *slot, const double *v)
         .maximize = v[MAXIMIZE] != 0,
     };
 
-    if (k->rmsprop == NULL)
-        return tti_no_kernel("rmsprop", slot->param);
     for (int i = 0; i < 3; i++) {
         if (!wanted[i])
             continue;
@@ -44,7 +41,8 @@ static tt_status update(tt_optim_slot *slot, const double *v)
         if (t[i] == NULL)
             return tt_last_status();
     }
-    return k->rmsprop(slot->param, slot->grad, t[0], t[1], t[2], &a);
+    return TTI_RUN("rmsprop", slot->param, optim, rmsprop, slot->param, slot->grad, t[0], t[1],
+                   t[2], &a);
 }
 
 static const tt_optim_ops ops = {

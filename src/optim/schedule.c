@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules: making, stepping and freeing. Their formulas are in schedule_kinds.c. */
+#include "base/error.h"
 #include "optim/schedule.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ tt_schedule *tti_schedule_start(const tt_schedule *like)
     tt_schedule *s;
 
     if (like->optim == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected an optimizer, got NULL", like->ops->name);
+        return TT_NULL_GIVEN(like->ops->name, "an optimizer");
     s = tti_malloc(sizeof *s);
     if (s == NULL)
         return NULL;
@@ -58,7 +59,7 @@ tt_schedule *tt_chained_lr_new(tt_schedule *const *schedules, int n)
         return TT_FAIL_NULL(TT_ERR_INVALID, "chained_lr: expected schedules, got %d", n);
     for (int i = 0; i < n; i++)
         if (schedules[i] == NULL)
-            return TT_FAIL_NULL(TT_ERR_INVALID, "chained_lr: schedule %d is NULL", i);
+            return ((void)TTI_NULL("chained_lr: schedule %d is NULL", i), NULL);
     s = tti_calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
@@ -87,7 +88,7 @@ tt_status tt_schedule_step(tt_schedule *s)
     tt_status st;
 
     if (s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "schedule_step: expected a schedule, got NULL");
+        return tti_null_given("schedule_step", "a schedule");
     for (int i = 0; i < s->n_children; i++)
         TT_TRY(tt_schedule_step(s->children[i]));
     s->step++;

@@ -26,7 +26,6 @@ static tt_status check(const double *v)
 
 static tt_status update(tt_optim_slot *slot, const double *v)
 {
-    const tti_optim_kernels *k = tti_kernels_of(slot->param)->optim;
     tt_tensor *buf = NULL;
     tti_sgd_args a = {
         .lr = v[LR],
@@ -37,8 +36,6 @@ static tt_status update(tt_optim_slot *slot, const double *v)
         .maximize = v[MAXIMIZE] != 0,
     };
 
-    if (k->sgd == NULL)
-        return tti_no_kernel("sgd", slot->param);
     if (slot->grad->sparse != NULL && (v[MOMENTUM] != 0 || v[WEIGHT_DECAY] != 0))
         return TT_FAIL(TT_ERR_UNSUPPORTED,
                        "sgd: sparse gradients need momentum 0 and weight_decay 0, got %g and %g",
@@ -49,7 +46,7 @@ static tt_status update(tt_optim_slot *slot, const double *v)
         if (buf == NULL)
             return tt_last_status();
     }
-    return k->sgd(slot->param, slot->grad, buf, &a);
+    return TTI_RUN("sgd", slot->param, optim, sgd, slot->param, slot->grad, buf, &a);
 }
 
 static const tt_optim_ops ops = {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "ops/element.h"
 #include "optim/schedule.h"
 #include "tensor/shape.h"
@@ -33,7 +34,7 @@ static tt_status naming_init(naming *n, const char *what, const tt_state_dict *s
 {
     n->prefix = prefix != NULL ? prefix : "";
     if (sd == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "%s: expected a state dictionary, got NULL", what);
+        return tti_null_given(what, "a state dictionary");
     if (strlen(n->prefix) > NAME_BYTES / 2)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected a prefix of at most %d characters", what,
                        NAME_BYTES / 2);
@@ -147,7 +148,7 @@ tt_status tt_optim_save(const tt_optim *o, tt_state_dict *sd, const char *prefix
     int64_t at = 0;
 
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "optim_save: expected an optimizer, got NULL");
+        return tti_null_given("optim_save", "an optimizer");
     TT_TRY(naming_init(&n, "optim_save", sd, prefix));
     TT_TRY(put_text(sd, name_of(&n, NULL, 0, "kind"), o->ops->name));
     TT_TRY(put_number(sd, name_of(&n, NULL, 0, "n_groups"), (double)o->n_groups));
@@ -303,7 +304,7 @@ tt_status tt_optim_load(tt_optim *o, const tt_state_dict *sd, const char *prefix
     naming n;
 
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "optim_load: expected an optimizer, got NULL");
+        return tti_null_given("optim_load", "an optimizer");
     TT_TRY(naming_init(&n, "optim_load", sd, prefix));
     st = prepare(o, sd, &n, &in);
     if (st == TT_OK)
@@ -325,7 +326,7 @@ tt_status tt_schedule_save(const tt_schedule *s, tt_state_dict *sd, const char *
     naming n;
 
     if (s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "schedule_save: expected a schedule, got NULL");
+        return tti_null_given("schedule_save", "a schedule");
     TT_TRY(naming_init(&n, "schedule_save", sd, prefix));
     TT_TRY(put_text(sd, name_of(&n, NULL, 0, "kind"), s->ops->name));
     TT_TRY(put_number(sd, name_of(&n, NULL, 0, "step"), (double)s->step));
@@ -343,7 +344,7 @@ tt_status tt_schedule_load(tt_schedule *s, const tt_state_dict *sd, const char *
     naming n;
 
     if (s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "schedule_load: expected a schedule, got NULL");
+        return tti_null_given("schedule_load", "a schedule");
     TT_TRY(naming_init(&n, "schedule_load", sd, prefix));
     TT_TRY(check_kind(sd, &n, s->ops->name));
     TT_TRY(get_number(sd, name_of(&n, NULL, 0, "step"), &step));

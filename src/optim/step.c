@@ -3,6 +3,7 @@
  * expect (nothing to do, almost always), update, count. No memory is asked for once state exists. */
 #include <string.h>
 
+#include "base/error.h"
 #include "graph/graph.h"
 #include "ops/op.h"
 #include "optim/optim.h"
@@ -26,14 +27,18 @@ static tt_tensor *moved_state(tt_optim_slot *slot, int i)
 
 tt_tensor *tt_optim_slot_state(tt_optim_slot *slot, int i, double value)
 {
+    if (tt_unlikely(slot == NULL))
+        return TT_NULL_GIVEN("optim_slot_state", "a slot");
     if (tt_likely(slot->state[i] != NULL))
         return tt_likely(tt_device_equal(slot->state[i]->device, slot->param->device))
                    ? slot->state[i]
                    : moved_state(slot, i);
     TT_SCOPE {
-        tt_tensor *t = tti_empty_like(slot->param, (tt_dtype)slot->param->dtype);
+        tt_tensor *t = tti_empty_like(slot->param, (tt_dtype)slot->param->dtype), *parts = t;
 
-        if (t == NULL || tti_fill(t, value) != TT_OK)
+        if (t != NULL && tt_dtype_is_complex((tt_dtype)t->dtype))
+            parts = tt_view_as_real(t); /* optimizers see a complex number as two real ones */
+        if (parts == NULL || tti_fill(parts, value) != TT_OK)
             return NULL;
         slot->state[i] = tt_tensor_retain(t);
     }
@@ -150,7 +155,7 @@ tt_status tt_optim_step(tt_optim *o)
     tt_status st = TT_OK;
 
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "optim_step: expected an optimizer, got NULL");
+        return tti_null_given("optim_step", "an optimizer");
     before = tt_grad_mode_set(TT_GRAD_OFF);
     scope = tt_scope_open();
     for (size_t g = 0; g < o->n_groups && st == TT_OK; g++) {
@@ -161,6 +166,8 @@ tt_status tt_optim_step(tt_optim *o)
     }
     tt_scope_close(&scope);
     tt_grad_mode_set(before);
+    if (st == TT_OK)
+        tti_error_passed();
     return st;
 }
 
@@ -193,7 +200,7 @@ tt_status tti_optim_zero_grad(tt_tensor *p, bool to_zero)
 tt_status tt_optim_zero_grad(tt_optim *o, bool to_zero)
 {
     if (o == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "optim_zero_grad: expected an optimizer, got NULL");
+        return tti_null_given("optim_zero_grad", "an optimizer");
     for (size_t g = 0; g < o->n_groups; g++)
         for (int i = 0; i < o->groups[g].n_slots; i++)
             TT_TRY(tti_optim_zero_grad(o->groups[g].slots[i].param, to_zero));

@@ -26,7 +26,6 @@ typedef struct pass {
     attrs a;
     int n_gates;
     const tti_rnn_cells *cells;
-    const tti_linalg_kernels *linalg;
     tt_tensor *in[N_IN];
 } pass;
 
@@ -35,12 +34,9 @@ static int64_t time_at(const pass *p, int64_t i)
     return p->a.backwards ? p->a.t - 1 - i : i;
 }
 
-static pass pass_new(const attrs *a, const tt_tensor *w)
+static pass pass_new(const attrs *a)
 {
-    return (pass){ .a = *a,
-                   .n_gates = a->lstm ? 4 : 3,
-                   .cells = TTI_ISA_PICK(tti_rnn_cells),
-                   .linalg = tti_kernels_of(w)->linalg };
+    return (pass){ .a = *a, .n_gates = a->lstm ? 4 : 3, .cells = TTI_ISA_PICK(tti_rnn_cells) };
 }
 
 /* `rows` rows of `width`, from row `first` of x on; x is contiguous. */
@@ -110,8 +106,8 @@ static tt_status project(const pass *p, tt_tensor *out, const tt_tensor *bias)
 
     if (x == NULL || y == NULL)
         return TT_ERR_NOMEM;
-    return p->linalg->gemm(y, x, p->in[W_IH],
-                           &(tti_gemm){ .alpha = 1, .trans_b = true, .bias = bias });
+    return TTI_RUN("rnn", y, linalg, gemm, y, x, p->in[W_IH],
+                   &(tti_gemm){ .alpha = 1, .trans_b = true, .bias = bias });
 }
 
 /* out [B, gates * n] = h @ w_hh^T + bias (+ out) */
@@ -119,7 +115,7 @@ static tt_status recur(const pass *p, tt_tensor *out, const tt_tensor *h, const 
 {
     if (out == NULL || h == NULL)
         return TT_ERR_NOMEM;
-    return p->linalg->gemm(out, h, p->in[W_HH], g);
+    return TTI_RUN("rnn", out, linalg, gemm, out, h, p->in[W_HH], g);
 }
 
 /* kept: gates [T, B, 4n]; cells [T, B, n]. */
@@ -195,7 +191,8 @@ static tt_status back_through(const pass *p, const grads *g, int64_t t, double b
 
     if (d == NULL)
         return TT_ERR_NOMEM;
-    return p->linalg->gemm(g->dh, d, p->in[W_HH], &(tti_gemm){ .alpha = 1, .beta = beta });
+    return TTI_RUN("rnn", g->dh, linalg, gemm, g->dh, d, p->in[W_HH],
+                   &(tti_gemm){ .alpha = 1, .beta = beta });
 }
 
 static tt_status lstm_back(const pass *p, const tt_tensor *kept, const tt_tensor *cells, grads *g)
@@ -370,7 +367,7 @@ static tt_status rnn_backward(tti_node *n, tt_tensor *const *go, tt_tensor **gi)
         in[C0] = NULL;
     if (tti_grad_mode == TT_GRAD_ON)
         return back_by_steps(n, a, in, go, gi);
-    p = pass_new(a, in[W_HH]);
+    p = pass_new(a);
     TT_TRY(take_inputs(&p, in));
     return back(n, &p, saved, go, gi);
 }
@@ -416,7 +413,7 @@ static tt_status fused(tti_rnn_pass *s)
                    .attrs = &a,
                    .attrs_bytes = sizeof a };
     tt_tensor *outs[2] = { NULL, NULL };
-    pass p = pass_new(&a, s->w_hh);
+    pass p = pass_new(&a);
     tt_status st;
 
     if (!tti_call_begin(&c))
