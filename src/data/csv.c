@@ -226,7 +226,7 @@ tt_tensor *tt_csv_parse(const char *text, size_t size, const tt_csv_options *opt
 tt_tensor *tt_csv_read(const char *path, const tt_csv_options *opt)
 {
     size_t size = 0;
-    char *text = tti_file_read("csv", path, &size);
+    char *text = tti_file_read("csv", path, NULL, &size);
     tt_tensor *t;
 
     if (text == NULL)

@@ -2,8 +2,10 @@
 /* Datasets: the interface, rows of tensors in memory, and subsets. */
 #include <string.h>
 
+#include "base/error.h"
 #include "data/data.h"
 #include "ops/op.h"
+#include "tensor/debug.h"
 
 tt_dataset *tt_dataset_new(const tt_dataset_ops *ops, void *ctx, int n_fields)
 {
@@ -42,7 +44,7 @@ void tt_dataset_free(tt_dataset *ds)
 int64_t tt_dataset_length(const tt_dataset *ds)
 {
     if (ds == NULL) {
-        (void)TT_FAIL(TT_ERR_INVALID, "dataset_length: expected a dataset, got NULL");
+        (void)tti_null_given("dataset_length", "a dataset");
         return -1;
     }
     return ds->ops->length(ds->ctx);
@@ -66,10 +68,8 @@ tt_status tt_dataset_get(tt_dataset *ds, tt_sample_at at, tt_tensor **fields)
     TT_TRY(ds->ops->get(ds->ctx, at, fields));
     for (int f = 0; f < ds->n_fields; f++)
         if (fields[f] == NULL)
-            return tt_last_status() != TT_OK
-                       ? tt_last_status()
-                       : TT_FAIL(TT_ERR_INVALID, "dataset %s: field %d of sample %lld is missing",
-                                 ds->ops->name, f, (long long)at.index);
+            return TTI_NULL("dataset %s: field %d of sample %lld is missing", ds->ops->name, f,
+                            (long long)at.index);
     return TT_OK;
 }
 
@@ -171,10 +171,9 @@ static const tt_dataset_ops rows_ops = {
 
 static tt_status rows_add(rows *r, tt_tensor *t, int f)
 {
+    TT_TRY(tti_check_alive(t, "tensor_dataset"));
     if (t == NULL)
-        return tt_last_status() != TT_OK
-                   ? tt_last_status()
-                   : TT_FAIL(TT_ERR_INVALID, "tensor_dataset: field %d is NULL", f);
+        return TTI_NULL("tensor_dataset: field %d is NULL", f);
     if (t->n_dims == 0 || t->storage == NULL)
         return TT_FAIL(TT_ERR_INVALID,
                        "tensor_dataset: expected dense fields with a first dimension, field %d "

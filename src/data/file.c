@@ -1,16 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a whole file into memory; zlib unpacks what is compressed and passes on what is not. */
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include "base/open.h"
 #include "data/data.h"
 
 #define PIECE ((size_t)1 << 20)
 
-static tt_status read_all(gzFile f, const char *what, const char *path, char **text_p,
-                          size_t *size_p)
+typedef struct source_file {
+    const char *what, *path;
+    tti_limit_fn limit;
+} source_file;
+
+/* A file that unpacks to more than it may have is not read to its end. */
+static tt_status check_limit(tti_limit_fn limit, const char *text, size_t n, const char *what,
+                             const char *path)
 {
+    size_t most = limit != NULL ? limit(text, n) : SIZE_MAX;
+
+    if (n <= most)
+        return TT_OK;
+    return TT_FAIL(TT_ERR_FORMAT, "%s: %s: more than the %zu bytes that its header claims", what,
+                   path, most);
+}
+
+static tt_status read_all(gzFile f, const source_file *source, char **text_p, size_t *size_p)
+{
+    const char *what = source->what, *path = source->path;
     size_t cap = 0, n = 0;
     char *text = NULL;
 
@@ -31,6 +51,10 @@ static tt_status read_all(gzFile f, const char *what, const char *path, char **t
             return st;
         }
         n += (size_t)got;
+        if (check_limit(source->limit, text, n, what, path) != TT_OK) {
+            tti_mfree(text);
+            return TT_ERR_FORMAT;
+        }
         if (got < (int)PIECE)
             break;
     }
@@ -50,20 +74,25 @@ static tt_status close_all(gzFile f, const char *what, const char *path, tt_stat
     return TT_FAIL(TT_ERR_FORMAT, "%s: %s: the compressed file is incomplete", what, path);
 }
 
-char *tti_file_read(const char *what, const char *path, size_t *size_p)
+char *tti_file_read(const char *what, const char *path, tti_limit_fn limit, size_t *size_p)
 {
+    source_file source = { what, path, limit };
     char *text = NULL;
     gzFile f;
+    int fd;
 
     if (path == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "%s: expected a path, got NULL", what);
-    errno = 0;
-    f = gzopen(path, "rb");
-    if (f == NULL)
-        return TT_FAIL_NULL(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, "%s: %s: %s", what,
-                            path, errno != 0 ? strerror(errno) : "out of memory");
+    fd = tti_open_regular(what, path);
+    if (fd < 0)
+        return NULL;
+    f = gzdopen(fd, "rb");
+    if (f == NULL) {
+        close(fd);
+        return TT_FAIL_NULL(TT_ERR_NOMEM, "%s: %s: out of memory", what, path);
+    }
     gzbuffer(f, 1 << 17);
-    if (close_all(f, what, path, read_all(f, what, path, &text, size_p)) != TT_OK) {
+    if (close_all(f, what, path, read_all(f, &source, &text, size_p)) != TT_OK) {
         tti_mfree(text);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* IDX files: two zero bytes, a type, the number of dimensions, the dimensions as big-endian 32-bit
  * numbers, the elements in big-endian row-major order. */
+#include <stdint.h>
 #include <string.h>
 
 #include "data/data.h"
@@ -80,10 +81,28 @@ tt_tensor *tt_idx_parse(const void *data, size_t size)
     return parse(data, size, "data");
 }
 
+/* What parse will accept at most, by the header. A piece holds it whole: it has 4 + 4 * 255 bytes at most. */
+static size_t claimed_size(const char *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    size_t size = 8; /* of the largest elements */
+
+    if (n < 4 || n < 4 + 4 * (size_t)p[3])
+        return SIZE_MAX;
+    for (int i = 0; i < p[3]; i++) {
+        const unsigned char *d = p + 4 + 4 * i;
+        size_t dim = (size_t)d[0] << 24 | (size_t)d[1] << 16 | (size_t)d[2] << 8 | (size_t)d[3];
+
+        if (__builtin_mul_overflow(size, dim, &size))
+            return SIZE_MAX;
+    }
+    return size < SIZE_MAX / 2 ? 4 + 4 * (size_t)p[3] + size : SIZE_MAX;
+}
+
 tt_tensor *tt_idx_read(const char *path)
 {
     size_t size = 0;
-    char *data = tti_file_read("idx", path, &size);
+    char *data = tti_file_read("idx", path, claimed_size, &size);
     tt_tensor *t;
 
     if (data == NULL)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "data/data.h"
 #include "tutti/autograd.h"
@@ -208,16 +209,19 @@ static tt_status make_batches(tt_loader *l, const tt_loader_options *o)
 
 static tt_status make_slots(tt_loader *l)
 {
-    size_t many = (size_t)l->opt.batch_size;
+    size_t many = (size_t)l->opt.batch_size, fields;
 
+    if (__builtin_mul_overflow(many, (size_t)l->ds->n_fields, &fields))
+        return TT_FAIL(TT_ERR_NOMEM, "loader: out of memory: batches of %lld samples wanted",
+                       (long long)l->opt.batch_size);
     l->n_slots = l->opt.n_threads == 0 ? 1 : l->opt.n_ahead;
     l->slots = tti_calloc((size_t)l->n_slots, sizeof *l->slots);
     l->threads = tti_calloc((size_t)l->opt.n_threads, sizeof *l->threads);
     if (l->slots == NULL || l->threads == NULL)
         return TT_ERR_NOMEM;
     for (int i = 0; i < l->n_slots; i++) {
-        l->slots[i].at = tti_malloc(many * sizeof *l->slots[i].at);
-        l->slots[i].samples = tti_calloc(many * (size_t)l->ds->n_fields, sizeof(tt_tensor *));
+        l->slots[i].at = tti_calloc(many, sizeof *l->slots[i].at);
+        l->slots[i].samples = tti_calloc(fields, sizeof(tt_tensor *));
         if (l->slots[i].at == NULL || l->slots[i].samples == NULL)
             return TT_ERR_NOMEM;
     }
@@ -230,7 +234,7 @@ tt_loader *tt_loader_new(tt_dataset *ds, const tt_loader_options *opt)
     tt_loader *l;
 
     if (ds == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "loader: expected a dataset, got NULL");
+        return TT_NULL_GIVEN("loader", "a dataset");
     if (o.batch_size == 0)
         o.batch_size = 1;
     if (o.n_ahead == 0)
@@ -315,7 +319,7 @@ tt_batch tt_loader_next(tt_loader *l)
     slot *s;
 
     if (l == NULL) {
-        (void)TT_FAIL(TT_ERR_INVALID, "loader_next: expected a loader, got NULL");
+        b.status = tti_null_given("loader_next", "a loader");
         return b;
     }
     if (tt_loader_batches(l) == 0) {
@@ -372,7 +376,9 @@ uint64_t tt_loader_epoch(const tt_loader *l)
 
 tt_status tt_loader_seek(tt_loader *l, uint64_t epoch, int64_t batch)
 {
-    if (l == NULL || batch < 0 || batch >= tt_loader_batches(l))
+    if (l == NULL)
+        return tti_null_given("loader_seek", "a loader");
+    if (batch < 0 || batch >= tt_loader_batches(l))
         return TT_FAIL(TT_ERR_INVALID, "loader_seek: expected a batch below %lld, got %lld",
                        (long long)tt_loader_batches(l), (long long)batch);
     l->take_epoch = epoch;

@@ -3,6 +3,7 @@
  * Philox, keyed by the seed and numbered by the epoch: the same on every machine. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "data/data.h"
 
@@ -45,7 +46,7 @@ int64_t tt_sampler_length(const tt_sampler *s)
 tt_status tt_sampler_order(tt_sampler *s, uint64_t epoch, int64_t *indices)
 {
     if (s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "sampler_order: expected a sampler, got NULL");
+        return tti_null_given("sampler_order", "a sampler");
     return s->ops->order(s->ctx, epoch, indices);
 }
 
@@ -220,7 +221,9 @@ tt_batch_sampler *tt_batch_sampler_new(tt_sampler *s, int64_t batch_size, bool d
 {
     tt_batch_sampler *b;
 
-    if (s == NULL || batch_size < 1)
+    if (s == NULL)
+        return TT_NULL_GIVEN("batch_sampler", "a sampler");
+    if (batch_size < 1)
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "batch_sampler: expected a sampler and a batch size >= 1, got %lld",
                             (long long)batch_size);

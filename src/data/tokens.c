@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows of a file of tokens. The file is mapped, so that only what is used is read. */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/open.h"
 #include "data/data.h"
 
 typedef struct tokens {
@@ -90,13 +89,12 @@ static const tt_dataset_ops ops = {
 static tt_status map_file(tokens *t, const char *path)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = tti_open_regular("tokens", path);
     void *map = MAP_FAILED;
 
     if (fd < 0)
-        return TT_FAIL(errno == ENOENT ? TT_ERR_NOT_FOUND : TT_ERR_IO, "tokens: %s: %s", path,
-                       strerror(errno));
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0)
+        return tt_last_status();
+    if (fstat(fd, &st) == 0 && st.st_size > 0)
         map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (map == MAP_FAILED)
