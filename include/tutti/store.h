@@ -98,6 +98,8 @@ typedef struct tt_store_ops {
 } tt_store_ops;
 #define TT_STORE_ABI 1
 
+/* A store made of your functions. It takes `ctx` over, also when it fails: `ops->free` has been called then, unless `ops` is
+ * NULL or of another abi. */
 TT_API tt_store *tt_store_user_new(const tt_store_ops *ops, void *ctx);
 TT_API tt_status tt_blob_copy(const void *data, size_t size, tt_blob *blob_p);
 

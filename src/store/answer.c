@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One request: taken apart, carried out, answered. */
+#include "base/error.h"
 #include "store/answer.h"
 
 #include <stdio.h>
@@ -36,7 +37,7 @@ static void answer_status(tti_session *s, tt_status st)
 
     tti_frame_begin(&b, (uint8_t)-st);
     if (st != TT_OK)
-        tti_put_sized(&b, tt_last_error(), strlen(tt_last_error()));
+        tti_put_sized(&b, tti_last_error(), strlen(tti_last_error()));
     answer(s, &b);
 }
 

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store in a file: everyone keeps a table of what the log says up to some offset, and reads on from
  * there. Readers take no lock, since whole records never change; writers lock the file, read on, cut off
- * what a killed writer left behind, and append one record with one write. */
+ * what a killed writer left behind, and append one record with one write.
+ *
+ * Compaction: when more than half of the records are dead, a writer appends records of all that is alive, says in the
+ * head of the file that records begin there, and gives the space before that back to the disk, which then reads as
+ * zeros. Killed at any step it leaves a file that says the same: until the head is written the new records repeat what
+ * the old ones say. A reader that was further behind finds zeros, and begins again where the head says. The file keeps
+ * its name and inode, since others have it open. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,8 +23,10 @@
 #include "store/log.h"
 #include "store/proto.h"
 #include "store/store.h"
+#include "store/wire.h"
 
-#define MAX_FILE ((int64_t)1 << 30) /* nothing is ever compacted */
+#define MAX_FILE ((int64_t)1 << 30)      /* of records */
+#define MIN_COMPACT ((int64_t)256 << 10) /* less is not worth the work */
 #define LOCK_LIMIT_MS 30000
 #define MIN_READ ((size_t)64 << 10)
 
@@ -28,6 +36,8 @@ typedef struct file {
     int fd;
     pid_t pid; /* that opened fd: a forked child must not share the lock */
     int64_t offset;
+    int64_t begin;  /* where records began when somebody looked */
+    int64_t enough; /* bytes of records up to which compaction is not thought of */
     tti_table table;
 } file;
 
@@ -37,11 +47,11 @@ static void nap(int64_t *ns, int64_t most)
     *ns = *ns * 2 > most ? most : *ns * 2;
 }
 
-static tt_status read_at(file *f, uint8_t *p, size_t n, size_t *got_p)
+static tt_status read_at(const file *f, int64_t at, uint8_t *p, size_t n, size_t *got_p)
 {
     *got_p = 0;
     while (*got_p < n) {
-        ssize_t r = pread(f->fd, p + *got_p, n - *got_p, f->offset + (int64_t)*got_p);
+        ssize_t r = pread(f->fd, p + *got_p, n - *got_p, at + (int64_t)*got_p);
 
         if (r == 0)
             break;
@@ -68,42 +78,53 @@ static tt_status size_of(const file *f, int64_t *size_p)
     return TT_OK;
 }
 
-/* Checks the magic number; *done_p says that it is there. */
-static tt_status skip_magic(file *f, bool *done_p)
+/* Where the head of the file says that records begin; 0 when there is no whole head. */
+static tt_status read_head(const file *f, int64_t *begin_p)
 {
-    uint8_t magic[TTI_LOG_MAGIC_SIZE];
+    uint8_t head[TTI_LOG_BEGIN];
+    uint64_t begin;
     size_t got;
 
-    *done_p = true;
-    if (f->offset > 0)
-        return TT_OK;
-    TT_TRY(read_at(f, magic, sizeof magic, &got));
-    if (memcmp(magic, TTI_LOG_MAGIC, got) != 0)
+    TT_TRY(read_at(f, 0, head, sizeof head, &got));
+    if (memcmp(head, TTI_LOG_MAGIC, got < TTI_LOG_MAGIC_SIZE ? got : TTI_LOG_MAGIC_SIZE) != 0)
         return TT_FAIL(TT_ERR_FORMAT, "store: file %s exists and is no store", f->path);
-    *done_p = got == sizeof magic;
-    f->offset = *done_p ? TTI_LOG_MAGIC_SIZE : 0;
+    begin = got == sizeof head ? tti_load64(head + TTI_LOG_MAGIC_SIZE) : 0;
+    if (got == sizeof head && (begin < TTI_LOG_BEGIN || begin > INT64_MAX / 2))
+        return TT_FAIL(TT_ERR_FORMAT, "store: file %s is damaged at byte %d", f->path,
+                       TTI_LOG_MAGIC_SIZE);
+    *begin_p = (int64_t)begin;
+    return TT_OK;
+}
+
+static tt_status write_head(const file *f, int64_t begin)
+{
+    uint8_t head[TTI_LOG_BEGIN];
+
+    memcpy(head, TTI_LOG_MAGIC, TTI_LOG_MAGIC_SIZE);
+    tti_store64(head + TTI_LOG_MAGIC_SIZE, (uint64_t)begin);
+    if (pwrite(f->fd, head, sizeof head, 0) != (ssize_t)sizeof head)
+        return TT_FAIL(TT_ERR_IO, "store: file %s: write: %s", f->path, strerror(errno));
     return TT_OK;
 }
 
 /* Applies all whole records that are new. */
 static tt_status read_on(file *f)
 {
-    size_t need = 0, used = 0, got = 0;
+    size_t need = 0, got = 0;
     tt_status st = TT_OK;
     int64_t size;
-    bool begun;
 
     TT_TRY(size_of(f, &size));
-    TT_TRY(skip_magic(f, &begun));
-    while (begun && st == TT_OK && f->offset < size) {
+    while (st == TT_OK && f->offset < size) {
         size_t n = need > MIN_READ ? need : MIN_READ;
+        size_t used = 0; /* by records that were applied in this turn */
         uint8_t *p;
 
         n = (int64_t)n > size - f->offset ? (size_t)(size - f->offset) : n;
         p = tti_malloc(n);
         if (p == NULL)
             return TT_ERR_NOMEM;
-        st = read_at(f, p, n, &got);
+        st = read_at(f, f->offset, p, n, &got);
         if (st == TT_OK)
             st = tti_log_apply(p, got, &f->table, &used, &need);
         f->offset += (int64_t)used; /* also of the records before a damaged one */
@@ -158,6 +179,27 @@ static tt_status after_fork(file *f)
     return TT_OK;
 }
 
+/* With the lock held. When somebody has compacted what this reader has not read yet, it begins again. */
+static tt_status read_locked(file *f)
+{
+    tti_error_copy first;
+    int64_t begin = 0;
+
+    if (read_on(f) == TT_OK)
+        return TT_OK;
+    tti_error_save(&first);
+    if (first.status == TT_ERR_FORMAT)
+        TT_TRY(read_head(f, &begin));
+    if (begin <= f->offset) {
+        tti_error_restore(&first);
+        return first.status;
+    }
+    tti_table_fini(&f->table);
+    f->table = (tti_table){ 0 };
+    f->offset = f->begin = begin;
+    return read_on(f);
+}
+
 /* New records without a lock. Bytes that another process is just replacing may look damaged: under the
  * lock they no longer do, unless they are. */
 static tt_status refresh(file *f)
@@ -173,27 +215,9 @@ static tt_status refresh(file *f)
         return first.status;
     }
     TT_TRY(lock(f));
-    first.status = read_on(f);
+    first.status = read_locked(f);
     unlock(f);
     return first.status;
-}
-
-/* Locks, reads on, and cuts off the torn record of a killed writer. */
-static tt_status begin_write(file *f)
-{
-    tt_status st;
-    int64_t size;
-
-    TT_TRY(after_fork(f));
-    TT_TRY(lock(f));
-    st = read_on(f);
-    if (st == TT_OK)
-        st = size_of(f, &size);
-    if (st == TT_OK && size > f->offset && ftruncate(f->fd, f->offset) != 0)
-        st = TT_FAIL(TT_ERR_IO, "store: file %s: %s", f->path, strerror(errno));
-    if (st != TT_OK)
-        unlock(f);
-    return st;
 }
 
 /* All bytes at the end of the file, or none. */
@@ -219,8 +243,82 @@ static tt_status write_end(file *f, const void *data, size_t n)
     return TT_OK;
 }
 
-static tt_status fail_full(const file *f)
+/* Gives the space of these bytes back to the disk. */
+static tt_status give_back(const file *f, int64_t from, int64_t n)
 {
+    if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, n) != 0)
+        return TT_FAIL(TT_ERR_IO, "store: file %s: fallocate: %s", f->path, strerror(errno));
+    return TT_OK;
+}
+
+/* A file system that cannot give space back keeps the file as it is; bytes behind its end show which can. */
+static tt_status compact(file *f, size_t live)
+{
+    int64_t begin = f->offset;
+    uint8_t *all;
+    tt_status st;
+
+    TT_TRY(give_back(f, begin + (int64_t)live, 4096));
+    all = tti_log_live(&f->table);
+    if (all == NULL)
+        return TT_ERR_NOMEM;
+    st = write_end(f, all, live);
+    tti_mfree(all);
+    TT_TRY(st);
+    f->offset += (int64_t)live;
+    TT_TRY(write_head(f, begin));
+    f->begin = begin;
+    return give_back(f, TTI_LOG_BEGIN, begin - TTI_LOG_BEGIN);
+}
+
+/* With the lock held and all records read. What fails here (a full disk has no room for the new records) is no failure
+ * of the write that follows, and is tried again when the file has grown. */
+static tt_status consider_compaction(file *f)
+{
+    size_t live = tti_log_live_size(&f->table);
+    tti_error_copy before;
+    int64_t used;
+
+    TT_TRY(read_head(f, &f->begin));
+    used = f->offset - f->begin;
+    f->enough = (int64_t)live * 2 > MIN_COMPACT ? (int64_t)live * 2 : MIN_COMPACT;
+    if (used <= f->enough)
+        return TT_OK;
+    tti_error_save(&before);
+    if (compact(f, live) != TT_OK) {
+        f->enough = 2 * used;
+        tti_error_restore(&before);
+    }
+    return TT_OK;
+}
+
+/* Locks, reads on, and cuts off the torn record of a killed writer. */
+static tt_status begin_write(file *f)
+{
+    tt_status st;
+    int64_t size;
+
+    TT_TRY(after_fork(f));
+    TT_TRY(lock(f));
+    st = read_locked(f);
+    if (st == TT_OK)
+        st = size_of(f, &size);
+    if (st == TT_OK && size > f->offset && ftruncate(f->fd, f->offset) != 0)
+        st = TT_FAIL(TT_ERR_IO, "store: file %s: %s", f->path, strerror(errno));
+    if (st == TT_OK && f->offset - f->begin > f->enough)
+        st = consider_compaction(f);
+    if (st != TT_OK)
+        unlock(f);
+    return st;
+}
+
+/* Whether n more bytes of records may be written. */
+static tt_status has_room(file *f, size_t n)
+{
+    if (f->offset - f->begin + (int64_t)n > MAX_FILE)
+        TT_TRY(read_head(f, &f->begin)); /* another may have compacted */
+    if (f->offset - f->begin + (int64_t)n <= MAX_FILE)
+        return TT_OK;
     return TT_FAIL(TT_ERR_IO, "store: file %s would grow beyond %lld bytes: begin a new one",
                    f->path, (long long)MAX_FILE);
 }
@@ -239,9 +337,8 @@ static tt_status write_record(file *f, tti_log_op op, const char *key, const voi
     r = tti_log_record(op, key, data, size, &n);
     if (r == NULL)
         return TT_ERR_NOMEM;
-    if (f->offset + (int64_t)n > MAX_FILE)
-        st = fail_full(f);
-    else
+    st = has_room(f, n);
+    if (st == TT_OK)
         st = write_end(f, r, n);
     tti_mfree(r);
     return st;
@@ -267,9 +364,8 @@ static tt_status file_multi_set(void *ctx, const char *const *keys, const void *
         st = TT_FAIL(TT_ERR_NOMEM, "store: file %s: too much for one multi_set", f->path);
     pthread_mutex_lock(&f->mu);
     if (st == TT_OK && (st = begin_write(f)) == TT_OK) {
-        if (f->offset + (int64_t)all.n > MAX_FILE)
-            st = fail_full(f);
-        else
+        st = has_room(f, all.n);
+        if (st == TT_OK)
             st = write_end(f, all.data, all.n);
         unlock(f);
     }
@@ -478,7 +574,7 @@ static const tt_store_ops file_ops = {
     .free = file_free,
 };
 
-/* Writes the magic number if nobody has yet. */
+/* Writes the head of the file if nobody has yet, and reads what there is. */
 static tt_status begin_file(file *f)
 {
     tt_status st = TT_OK;
@@ -487,10 +583,16 @@ static tt_status begin_file(file *f)
     if (f->fd < 0)
         return TT_FAIL(TT_ERR_IO, "store: file %s: open: %s", f->path, strerror(errno));
     f->pid = getpid();
+    f->enough = MIN_COMPACT;
     TT_TRY(lock(f));
-    st = read_on(f);
-    if (st == TT_OK && f->offset == 0)
-        st = write_end(f, TTI_LOG_MAGIC, TTI_LOG_MAGIC_SIZE);
+    st = read_head(f, &f->begin);
+    if (st == TT_OK && f->begin == 0) {
+        f->begin = TTI_LOG_BEGIN;
+        st = write_head(f, f->begin);
+    }
+    f->offset = f->begin;
+    if (st == TT_OK)
+        st = read_on(f);
     unlock(f);
     return st;
 }

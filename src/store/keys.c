@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "store/store.h"
 
@@ -52,8 +53,7 @@ tt_status tti_keys_init(tti_keys *k, const tt_store *s, const char *what, const 
 {
     k->memory = NULL;
     if (s == NULL || keys == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "%s: the %s is NULL", what,
-                       s == NULL ? "store" : "list of keys");
+        return TTI_NULL("%s: the %s is NULL", what, s == NULL ? "store" : "list of keys");
     if (n < 1 || n > TTI_STORE_MAX_KEYS)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected 1 to %d keys, got %d", what,
                        TTI_STORE_MAX_KEYS, n);

@@ -56,14 +56,11 @@ tt_status tti_log_apply(const uint8_t *p, size_t n, tti_table *t, size_t *used_p
     return TT_OK;
 }
 
-uint8_t *tti_log_record(tti_log_op op, const char *key, const void *data, size_t size,
-                        size_t *record_size_p)
+/* Writes a record to `r`, which has room for it; how many bytes it has. */
+static size_t put_record(uint8_t *r, tti_log_op op, const char *key, const void *data, size_t size)
 {
     size_t key_size = strlen(key), whole = TTI_LOG_HEAD + key_size + size;
-    uint8_t *r = tti_malloc(whole);
 
-    if (r == NULL)
-        return NULL;
     tti_store32(r + 4, (uint32_t)op);
     tti_store32(r + 8, (uint32_t)key_size);
     tti_store32(r + 12, (uint32_t)size);
@@ -71,6 +68,35 @@ uint8_t *tti_log_record(tti_log_op op, const char *key, const void *data, size_t
     if (size > 0)
         memcpy(r + TTI_LOG_HEAD + key_size, data, size);
     tti_store32(r, checksum(r + 4, whole - 4));
-    *record_size_p = whole;
+    return whole;
+}
+
+uint8_t *tti_log_record(tti_log_op op, const char *key, const void *data, size_t size,
+                        size_t *record_size_p)
+{
+    uint8_t *r = tti_malloc(TTI_LOG_HEAD + strlen(key) + size);
+
+    if (r != NULL)
+        *record_size_p = put_record(r, op, key, data, size);
     return r;
+}
+
+size_t tti_log_live_size(const tti_table *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < t->n_buckets; i++)
+        for (const tti_entry *e = t->buckets[i]; e != NULL; e = e->next)
+            n += TTI_LOG_HEAD + strlen(e->key) + e->size;
+    return n;
+}
+
+uint8_t *tti_log_live(const tti_table *t)
+{
+    uint8_t *all = tti_malloc(tti_log_live_size(t) + 1), *r = all;
+
+    for (size_t i = 0; i < t->n_buckets && all != NULL; i++)
+        for (const tti_entry *e = t->buckets[i]; e != NULL; e = e->next)
+            r += put_record(r, TTI_LOG_SET, e->key, e->data, e->size);
+    return all;
 }

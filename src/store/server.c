@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -20,10 +21,11 @@
 #include "store/hub.h"
 
 #define BACKLOG 8192
-#define STRANGER_MS 10000
 #define MAX_STRANGERS 8192
 #define MAX_QUEUED ((size_t)512 << 20) /* answers that a client does not fetch */
 #define MAX_LISTENERS 8
+
+atomic_int tti_server_stranger_ms = 10000;
 
 typedef struct conn {
     uv_tcp_t tcp; /* first: handles are cast back */
@@ -43,6 +45,7 @@ struct tti_server {
     tti_hub hub;
     conn *strangers; /* the newest first */
     int n_strangers;
+    atomic_ullong n_lost; /* connections that proved the secret and ended without a goodbye */
     char chunk[65536];
     int port;
     pthread_t thread;
@@ -75,6 +78,8 @@ static void conn_close(conn *c)
     if (c->closing)
         return;
     c->closing = true;
+    if (c->session.state == TTI_SESSION_OPEN && !c->session.bye)
+        atomic_fetch_add_explicit(&c->server->n_lost, 1, memory_order_relaxed);
     forget_stranger(c);
     tti_session_fini(&c->session);
     c->session.state = TTI_SESSION_DEAD;
@@ -126,6 +131,19 @@ static void send_bytes(tti_session *s, uint8_t *data, size_t n)
 
 static void on_timer(uv_timer_t *timer);
 
+/* When a connection that proves nothing is closed. */
+static int64_t stranger_end(const conn *c)
+{
+    return c->since + atomic_load(&tti_server_stranger_ms) * 1000000LL;
+}
+
+/* The timer goes off within `ms`, and earlier if it was to do so. */
+static void wake_within(tti_server *s, uint64_t ms)
+{
+    if (!uv_is_active((uv_handle_t *)&s->timer) || uv_timer_get_due_in(&s->timer) > ms)
+        uv_timer_start(&s->timer, on_timer, ms, 0);
+}
+
 /* Sets the timer to the next deadline of a request or a stranger. */
 static void arm(tti_server *s, int64_t first)
 {
@@ -134,8 +152,8 @@ static void arm(tti_server *s, int64_t first)
 
     while (oldest != NULL && oldest->next != NULL)
         oldest = oldest->next;
-    if (oldest != NULL && oldest->since + STRANGER_MS * 1000000LL < first)
-        first = oldest->since + STRANGER_MS * 1000000LL;
+    if (oldest != NULL && stranger_end(oldest) < first)
+        first = stranger_end(oldest);
     if (first == TTI_NEVER)
         uv_timer_stop(&s->timer);
     else
@@ -150,9 +168,9 @@ static void on_timer(uv_timer_t *timer)
 
     for (conn *c = s->strangers, *next; c != NULL; c = next) {
         next = c->next;
-        if (c->since + STRANGER_MS * 1000000LL <= now) {
+        if (stranger_end(c) <= now) {
             tti_log(TT_LOG_INFO, "store: server: a connection proved nothing within %d ms",
-                    STRANGER_MS);
+                    atomic_load(&tti_server_stranger_ms));
             conn_close(c);
         }
     }
@@ -163,13 +181,8 @@ static void on_timer(uv_timer_t *timer)
 /* The timer goes off at the latest when the request that just began to wait is over. */
 static void arm_for(tti_server *s, const tti_session *session)
 {
-    uint64_t left;
-
-    if (session->parked == NULL)
-        return;
-    left = (uint64_t)tti_ms_left(session->parked->deadline) + 1;
-    if (!uv_is_active((uv_handle_t *)&s->timer) || uv_timer_get_due_in(&s->timer) > left)
-        uv_timer_start(&s->timer, on_timer, left, 0);
+    if (session->parked != NULL)
+        wake_within(s, (uint64_t)tti_ms_left(session->parked->deadline) + 1);
 }
 
 static void log_end(const conn *c, const char *why)
@@ -239,8 +252,8 @@ static void on_connection(uv_stream_t *listener, int status)
     if (c->next != NULL)
         c->next->slot = &c->next;
     s->strangers = c;
-    if (s->n_strangers++ == 0 && !uv_is_active((uv_handle_t *)&s->timer))
-        uv_timer_start(&s->timer, on_timer, STRANGER_MS + 1, 0);
+    s->n_strangers++;
+    wake_within(s, (uint64_t)atomic_load(&tti_server_stranger_ms) + 1);
     if (uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
         conn_close(c);
 }
@@ -338,6 +351,23 @@ static int listen_on(tti_server *s, const char *host, int port, const char **why
     return s->port >= 0 ? 0 : first_error;
 }
 
+/* libuv ends the process when it gets no descriptors for a loop, so the few that it needs are tried first. */
+static tt_status check_descriptors(void)
+{
+    int fds[12], n = 0, error = 0;
+
+    while (n < 12 && error == 0) {
+        fds[n] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        error = fds[n] < 0 ? errno : 0;
+        n += error == 0;
+    }
+    while (n > 0)
+        close(fds[--n]);
+    return error == 0 ? TT_OK
+                      : TT_FAIL(TT_ERR_IO, "store: server: no file descriptors are left: %s",
+                                strerror(error));
+}
+
 static tt_status server_open(tti_server *s, const char *host, int port, const char *secret, int fd,
                              bool *taken_p)
 {
@@ -345,6 +375,7 @@ static tt_status server_open(tti_server *s, const char *host, int port, const ch
     int e;
 
     TT_TRY(tti_hub_init(&s->hub, secret));
+    TT_TRY(check_descriptors());
     e = uv_loop_init(&s->loop);
     if (e != 0)
         return TT_FAIL(TT_ERR_IO, "store: server: %s", uv_strerror(e));
@@ -383,6 +414,11 @@ tti_server *tti_server_new(const char *host, int port, const char *secret, int l
     tti_server_free(s);
     tti_error_restore(&kept);
     return NULL;
+}
+
+uint64_t tti_server_lost(tti_server *s)
+{
+    return atomic_load_explicit(&s->n_lost, memory_order_relaxed);
 }
 
 int tti_server_port(const tti_server *s)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls: arguments are checked, keys get their prefix, the store's table does the work. */
+#include "base/error.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -87,10 +88,13 @@ tt_store *tt_store_user_new(const tt_store_ops *ops, void *ctx)
         return TT_FAIL_NULL(TT_ERR_INVALID, "store: table of functions: expected abi %d, got %s%u",
                             TT_STORE_ABI, ops == NULL ? "NULL " : "", ops == NULL ? 0 : ops->abi);
     if (ops->name == NULL || ops->set == NULL || ops->get == NULL || ops->add == NULL ||
-        ops->wait == NULL || ops->check == NULL)
+        ops->wait == NULL || ops->check == NULL) {
+        if (ops->free != NULL)
+            ops->free(ctx);
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "store: table of functions: name, set, get, add, wait and check are "
                             "needed, and one is NULL");
+    }
     return tti_store_new(ops, ctx);
 }
 
@@ -121,9 +125,11 @@ const char *tt_store_kind(const tt_store *s)
 
 tt_status tt_store_set_timeout(tt_store *s, int timeout_ms)
 {
-    if (s == NULL || timeout_ms < 1)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "store: time-out: expected a store and at least 1 ms, got %d", timeout_ms);
+    if (s == NULL)
+        return tti_null_given("store: time-out", "a store");
+    if (timeout_ms < 1)
+        return TT_FAIL(TT_ERR_INVALID, "store: time-out: expected at least 1 ms, got %d",
+                       timeout_ms);
     atomic_store_explicit(&s->timeout_ms, timeout_ms, memory_order_relaxed);
     return TT_OK;
 }
@@ -166,6 +172,8 @@ tt_status tt_store_set(tt_store *s, const char *key, const void *data, size_t si
     st = tti_check_value("store: set", k.one, data, size);
     if (st == TT_OK)
         st = s->core->ops.set(s->core->ctx, k.one, data, size);
+    if (st == TT_OK)
+        tti_error_passed();
     tti_keys_fini(&k);
     return st;
 }
@@ -179,6 +187,8 @@ tt_status tt_store_get(tt_store *s, const char *key, tt_blob *blob_p)
         return TT_FAIL(TT_ERR_INVALID, "store: get: the place for the value is NULL");
     TT_TRY(tti_keys_init(&k, s, "store: get", &key, 1));
     st = s->core->ops.get(s->core->ctx, k.one, tt_store_timeout(s), blob_p);
+    if (st == TT_OK)
+        tti_error_passed();
     tti_keys_fini(&k);
     return st;
 }
@@ -191,6 +201,8 @@ tt_status tt_store_add(tt_store *s, const char *key, int64_t delta, int64_t *val
 
     TT_TRY(tti_keys_init(&k, s, "store: add", &key, 1));
     st = s->core->ops.add(s->core->ctx, k.one, delta, &value);
+    if (st == TT_OK)
+        tti_error_passed();
     tti_keys_fini(&k);
     if (st == TT_OK && value_p != NULL)
         *value_p = value;
@@ -242,7 +254,7 @@ tt_status tt_store_delete(tt_store *s, const char *key, bool *deleted_p)
 tt_status tt_store_count(tt_store *s, int64_t *n_p)
 {
     if (s == NULL || n_p == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "store: count: an argument is NULL");
+        return tti_null_given("store: count", "a store and a place for the number");
     if (s->core->ops.count == NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "store: %s stores have no count", s->core->ops.name);
     return s->core->ops.count(s->core->ctx, s->prefix, n_p);

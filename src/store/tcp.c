@@ -314,6 +314,13 @@ static const tt_store_ops tcp_ops = {
     .free = tcp_free,
 };
 
+uint64_t tti_store_tcp_lost(const tt_store *s)
+{
+    const tcp *t = tti_store_ctx(s, tcp_free);
+
+    return t != NULL && t->server != NULL ? tti_server_lost(t->server) : 0;
+}
+
 static tt_status check_options(const char *host, int port, const tt_store_tcp_options *o)
 {
     if (host == NULL || host[0] == '\0')

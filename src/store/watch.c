@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/store.h"
@@ -36,7 +37,7 @@ static void *watch_main(void *arg)
             continue;
         if (st != TT_OK) {
             tti_log(TT_LOG_WARN, "store: watch of key \"%.200s\" ends: %s", w->key,
-                    tt_last_error());
+                    tti_last_error());
             break;
         }
         tt_blob_free(&seen);
