@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of src/coll/p2p_ring.c with the bells of src/coll/wait.h, on a machine that delays stores.
+/* The ring of src/coll/p2p_ring.h with the bells of src/coll/wait.h, on a machine that delays stores.
  *
  * Units are frames; the ring has N of them, the writer keeps one free. Checked: frames arrive in order, a
  * stale mark is never taken for a frame, nothing is overwritten before it was read, and nobody sleeps for

@@ -17,27 +17,51 @@
 #include <pthread.h>
 
 #include "base/mem.h"
-#include "coll/p2p_list.h"
-#include "coll/p2p_ring.h"
 #include "coll/p2p.h"
+#include "coll/p2p_ring.h"
+#include "coll/p2p_slot.h"
 #include "coll/wait.h"
+
+/* ---- lists -------------------------------------------------------------------------------- */
+
+/* Rings of links inside other structs; the list itself is a link, too. */
+typedef struct tti_link {
+    struct tti_link *next, *prev;
+} tti_link;
+
+static inline void tti_list_init(tti_link *list)
+{
+    list->next = list->prev = list;
+}
+
+static inline bool tti_list_empty(const tti_link *list)
+{
+    return list->next == list;
+}
+
+static inline void tti_list_add(tti_link *list, tti_link *l)
+{
+    l->next = list;
+    l->prev = list->prev;
+    list->prev->next = l;
+    list->prev = l;
+}
+
+static inline void tti_list_remove(tti_link *l)
+{
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    l->next = l->prev = l;
+}
+
+/* The struct whose first member is the link. */
+#define TTI_LIST_AT(l, type) ((type *)(void *)(l))
+/* The first of a list, NULL when it is empty. */
+#define TTI_LIST_FIRST(list, type) (tti_list_empty(list) ? NULL : TTI_LIST_AT((list)->next, type))
 
 /* ---- shared by two ranks ------------------------------------------------------------------ */
 
-#define TTI_P2P_SLOTS 4
-
-typedef enum tti_p2p_slot_state {
-    TTI_P2P_SLOT_FREE,
-    TTI_P2P_SLOT_OFFERED,   /* by the sender */
-    TTI_P2P_SLOT_CLAIMED,   /* by the receiver, which copies it piece by piece */
-    TTI_P2P_SLOT_COPYING,   /* a piece is being copied: the sender must not touch its memory */
-    TTI_P2P_SLOT_DONE,      /* said by the receiver; the sender frees it */
-    TTI_P2P_SLOT_RETRACTED, /* by the sender; the receiver frees it */
-} tti_p2p_slot_state;
-
-typedef struct tti_p2p_slot {
-    _Alignas(64) _Atomic uint32_t state;
-} tti_p2p_slot;
+#define TTI_P2P_SLOTS 4 /* for messages that are offered at the same time */
 
 /* For messages from one rank to another. */
 typedef struct tti_pair {
@@ -133,6 +157,7 @@ struct tti_p2p_box {
     tti_p2p_env env; /* group and members: copies */
     int rank, size;
     int n_gone;
+    int failed; /* the first peer that died, aborted or wrote nonsense; -1: none */
     bool aborted;
     bool closed;     /* env is of no use any more */
     atomic_int refs; /* the team, and operations not freed */
@@ -177,25 +202,14 @@ void tti_p2p_unreceive(tti_p2p_box *box, tti_p2p *op);
 /* Ends the stream that comes from `peer`. */
 void tti_p2p_end_stream(tti_p2p_box *box, int peer, tti_p2p_end end);
 
-/* p2p_copy.c */
-bool tti_p2p_can_offer(const tti_p2p_box *box, int peer);
-/* Finds out whether the memory of `peer` can be read: its first stream is at `addr` and begins with `data`. */
-void tti_p2p_probe(const tti_p2p_box *box, int peer, uint64_t addr, const void *data, size_t n);
-/* The receiver's claim; false: the sender took it back, and the slot is given up. */
-bool tti_p2p_claim(tti_p2p_slot *slot);
 /* `op` gets the message of a slot it has claimed. */
 void tti_p2p_begin_copy(tti_p2p_box *box, tti_p2p *op, uint32_t slot, uint64_t addr,
                         uint64_t total);
-/* The next piece; the operation may end. False: nothing moved. */
-bool tti_p2p_copy_some(tti_p2p_box *box, tti_p2p *op);
-/* The receiver needs the slot no more. */
-void tti_p2p_release(tti_p2p_box *box, int peer, uint32_t slot);
-/* Fetches a claimed message. 0 or errno. */
-int tti_p2p_fetch(const tti_p2p_box *box, int peer, uint64_t addr, void *dst, size_t bytes);
 
-/* p2p_fail.c */
-/* Ends what needs a peer that is gone, after what it had sent was taken. */
-void tti_p2p_lose(tti_p2p_box *box, int peer, tti_p2p_end why);
+/* p2p_box.c */
+/* Ends what needs a peer that is gone, after what it had sent was taken. `failed`: it did not leave in peace, so that
+ * receives from anyone end, too. */
+void tti_p2p_lose(tti_p2p_box *box, int peer, tti_p2p_end why, bool failed);
 /* Ends every operation: this rank aborted or leaves. */
 void tti_p2p_end_all(tti_p2p_box *box);
 /* Looks after peers that are not here any more. `ask`: the kernel, too. */
@@ -221,6 +235,12 @@ static inline void tti_p2p_notify(tti_p2p_box *box, int peer)
     if (box->env.wake != NULL)
         box->env.wake(box->env.ctx, peer);
 }
+
+/* p2p_words.c */
+/* Records that the wait for `op` took too long, and for what it waited. */
+tt_status tti_p2p_say_timeout(tti_p2p *op);
+/* Records how it ended. */
+tt_status tti_p2p_say_end(tti_p2p *op);
 
 /* p2p_wait.c */
 /* Lets the mutex go, and tells other threads of this rank when more than `own` operations ended. */

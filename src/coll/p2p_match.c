@@ -110,9 +110,7 @@ static void take_self(tti_p2p_message *m, tti_p2p *op)
 /* False: the sender has taken the message back. */
 static bool take_offer(tti_p2p_peer *p, tti_p2p_message *m, tti_p2p *op)
 {
-    tti_p2p_slot *slot = &p->in->slots[m->slot];
-
-    if (!tti_p2p_claim(slot))
+    if (!tti_p2p_slot_claim(&p->in->slots[m->slot]))
         return false;
     tti_p2p_unpost(op->box, op);
     tti_p2p_begin_copy(op->box, op, m->slot, m->addr, m->total);

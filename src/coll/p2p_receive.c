@@ -1,10 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving side: frames from the rings to the receives that match, or into memory. */
+/* The receiving side: frames from the rings to the receives that match, or into memory; long messages are
+ * read from the memory of their sender. */
+#include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "coll/p2p_impl.h"
 
-#define FRAMES_AT_ONCE 32 /* before others get their turn */
+#define FRAMES_AT_ONCE 32       /* before others get their turn */
+#define PIECE ((size_t)1 << 20) /* copied without looking at anything else */
+
+/* ---- memory of other processes -------------------------------------------------------------------- */
+
+static int read_process(int pid, uint64_t addr, unsigned char *dst, size_t bytes)
+{
+    while (bytes > 0) {
+        struct iovec to = { dst, bytes };
+        struct iovec from = { (void *)(uintptr_t)addr, bytes };
+        ssize_t n = process_vm_readv(pid, &to, 1, &from, 1, 0);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n == 0 ? EFAULT : errno;
+        dst += n;
+        addr += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Copies from the memory of `peer`. 0 or errno. */
+static int fetch(const tti_p2p_box *box, int peer, uint64_t addr, void *dst, size_t bytes)
+{
+    if (!box->env.same_process)
+        return read_process(box->env.members[peer].pid, addr, dst, bytes);
+    memcpy(dst, (const void *)(uintptr_t)addr, bytes);
+    return 0;
+}
+
+/* Finds out whether the memory of `peer` can be read: its first stream is at `addr` and begins with `data`. */
+static void probe(const tti_p2p_box *box, int peer, uint64_t addr, const void *data, size_t n)
+{
+    _Atomic uint32_t *reach = &box->peers[peer].in->reach;
+    unsigned char seen[64];
+    bool yes;
+
+    if (box->env.same_process ||
+        atomic_load_explicit(reach, memory_order_relaxed) != TTI_REACH_UNKNOWN)
+        return;
+    n = n < sizeof seen ? n : sizeof seen;
+    yes = !box->env.no_cma && n > 0 &&
+          read_process(box->env.members[peer].pid, addr, seen, n) == 0 &&
+          memcmp(seen, data, n) == 0;
+    atomic_store_explicit(reach, yes ? TTI_REACH_YES : TTI_REACH_NO, memory_order_relaxed);
+}
+
+/* ---- messages that come through the ring ---------------------------------------------------------- */
 
 void tti_p2p_end_stream(tti_p2p_box *box, int peer, tti_p2p_end end)
 {
@@ -71,7 +123,7 @@ static bool take_first(tti_p2p_box *box, int peer, tti_frame *f)
         if (m == NULL)
             return false;
     }
-    tti_p2p_probe(box, peer, f->addr, tti_frame_data(f), f->bytes);
+    probe(box, peer, f->addr, tti_frame_data(f), f->bytes);
     *s = (tti_stream){ .on = true, .number = s->number + 1, .total = f->total, .msg = m };
     if (op != NULL) {
         tti_p2p_unpost(box, op);
@@ -84,6 +136,73 @@ static bool take_first(tti_p2p_box *box, int peer, tti_frame *f)
     }
     feed_stream(box, peer, f);
     return true;
+}
+
+/* ---- messages that are offered ------------------------------------------------------------------ */
+
+/* The receiver needs the slot no more. */
+static void release_slot(tti_p2p_box *box, int peer, uint32_t slot)
+{
+    if (tti_p2p_slot_release(&box->peers[peer].in->slots[slot]))
+        tti_p2p_notify(box, peer);
+}
+
+/* The next piece of a claimed message; the operation may end. False: nothing moved. */
+static bool copy_some(tti_p2p_box *box, tti_p2p *op)
+{
+    tti_p2p_slot *slot = &box->peers[op->source].in->slots[op->slot];
+    size_t n = op->bytes - op->moved < PIECE ? op->bytes - op->moved : PIECE;
+    bool ours = tti_p2p_slot_begin_piece(slot);
+    int err = 0;
+
+    if (ours) {
+        err = fetch(box, op->source, op->addr + op->moved, op->data + op->moved, n);
+        ours = tti_p2p_slot_end_piece(slot);
+    }
+    if (!ours) { /* taken back; the slot is given up already */
+        tti_list_remove(&op->link);
+        tti_p2p_finish(op, TTI_END_DROPPED, op->moved);
+        return true;
+    }
+    if (err == ESRCH)
+        return false; /* it died: whoever looks after peers will say so */
+    op->moved += err == 0 ? n : 0;
+    if (err == 0 && op->moved < op->bytes)
+        return true;
+    tti_list_remove(&op->link);
+    release_slot(box, op->source, op->slot);
+    tti_p2p_finish(op, err == 0 ? TTI_END_OK : TTI_END_COPY, (uint64_t)err);
+    return true;
+}
+
+void tti_p2p_begin_copy(tti_p2p_box *box, tti_p2p *op, uint32_t slot, uint64_t addr, uint64_t total)
+{
+    if (op->bytes != total) {
+        release_slot(box, op->source, slot);
+        tti_p2p_finish(op, TTI_END_SIZE, total);
+        return;
+    }
+    op->state = TTI_P2P_COPYING;
+    op->slot = slot;
+    op->addr = addr;
+    op->moved = 0;
+    tti_list_add(&box->peers[op->source].copying, &op->link);
+    copy_some(box, op);
+}
+
+/* Copies a whole message that is offered. False: it was taken back, or cannot be read. */
+static bool fetch_whole(tti_p2p_box *box, int peer, const tti_p2p_message *m, unsigned char *dst)
+{
+    tti_p2p_slot *slot = &box->peers[peer].in->slots[m->slot];
+
+    if (!tti_p2p_slot_claim(slot) || !tti_p2p_slot_begin_piece(slot))
+        return false;
+    bool good = fetch(box, peer, m->addr, dst, m->total) == 0;
+
+    if (!tti_p2p_slot_end_piece(slot))
+        return false;
+    release_slot(box, peer, m->slot);
+    return good;
 }
 
 /* All slots are held by messages that nobody asked for: fetches the first, so that later ones can come. */
@@ -99,17 +218,10 @@ static void settle_offer(tti_p2p_box *box, int peer)
 
     if (whole == NULL)
         return;
-    if (tti_p2p_claim(&p->in->slots[m->slot])) {
-        _Atomic uint32_t *state = &p->in->slots[m->slot].state;
-
-        atomic_store_explicit(state, TTI_P2P_SLOT_COPYING, memory_order_relaxed);
-        bool ok = tti_p2p_fetch(box, peer, m->addr, whole->data, m->total) == 0;
-        tti_p2p_release(box, peer, m->slot);
-        if (ok) { /* in the place of the offer */
-            *whole = (tti_p2p_message){ .kind = TTI_KEPT_WHOLE, .tag = m->tag, .total = m->total };
-            tti_list_add(&m->link, &whole->link);
-            whole = NULL;
-        }
+    if (fetch_whole(box, peer, m, whole->data)) { /* in the place of the offer */
+        *whole = (tti_p2p_message){ .kind = TTI_KEPT_WHOLE, .tag = m->tag, .total = m->total };
+        tti_list_add(&m->link, &whole->link);
+        whole = NULL;
     }
     tti_p2p_drop_kept(p, m);
     tti_mfree(whole);
@@ -122,7 +234,7 @@ static bool take_offer(tti_p2p_box *box, int peer, tti_frame *f)
     tti_p2p_message *m;
 
     if (op != NULL) {
-        if (!tti_p2p_claim(&p->in->slots[f->slot]))
+        if (!tti_p2p_slot_claim(&p->in->slots[f->slot]))
             return true; /* taken back: as if it had never been sent */
         tti_p2p_unpost(box, op);
         op->source = peer;
@@ -177,7 +289,7 @@ bool tti_p2p_pull(tti_p2p_box *box, int peer)
 
     for (tti_link *l = p->copying.next, *next; l != &p->copying; l = next) {
         next = l->next;
-        moved |= tti_p2p_copy_some(box, TTI_LIST_AT(l, tti_p2p));
+        moved |= copy_some(box, TTI_LIST_AT(l, tti_p2p));
     }
     for (int i = 0; i < FRAMES_AT_ONCE; i++) {
         tti_frame *f;
@@ -191,7 +303,7 @@ bool tti_p2p_pull(tti_p2p_box *box, int peer)
             break;
         }
         if (!tti_ring_sound(&p->reader, f)) {
-            tti_p2p_lose(box, peer, TTI_END_UNSOUND);
+            tti_p2p_lose(box, peer, TTI_END_UNSOUND, true);
             return true;
         }
         if (!take_frame(box, peer, f))
@@ -211,6 +323,6 @@ void tti_p2p_unreceive(tti_p2p_box *box, tti_p2p *op)
         box->peers[op->source].stream.op = NULL; /* the rest is thrown away */
     } else if (op->state == TTI_P2P_COPYING) {
         tti_list_remove(&op->link);
-        tti_p2p_release(box, op->source, op->slot);
+        release_slot(box, op->source, op->slot);
     }
 }

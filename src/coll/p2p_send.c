@@ -11,13 +11,9 @@ static void unqueue_done(tti_p2p *op)
     tti_p2p_finish(op, TTI_END_OK, 0);
 }
 
-/* Shows the peer a frame with the next `n` bytes. False: no room. */
-static bool send_frame(tti_p2p_peer *p, tti_p2p *op, uint32_t n, tti_frame_kind kind)
+/* Shows the peer the frame, with the next `n` bytes of the message. */
+static void fill_frame(tti_p2p_peer *p, tti_p2p *op, tti_frame *f, uint32_t n, tti_frame_kind kind)
 {
-    tti_frame *f = tti_ring_reserve(&p->writer, n);
-
-    if (f == NULL)
-        return false;
     f->bytes = n;
     f->tag = op->tag;
     f->slot = op->slot;
@@ -27,24 +23,36 @@ static bool send_frame(tti_p2p_peer *p, tti_p2p *op, uint32_t n, tti_frame_kind 
         memcpy(tti_frame_data(f), op->data + op->moved, n);
     tti_ring_publish(&p->writer, f, kind);
     op->moved += n;
-    return true;
 }
 
+/* False: no room in the ring. */
+static bool send_frame(tti_p2p_peer *p, tti_p2p *op, uint32_t n, tti_frame_kind kind)
+{
+    tti_frame *f = tti_ring_reserve(&p->writer, n);
+
+    if (f != NULL)
+        fill_frame(p, op, f, n, kind);
+    return f != NULL;
+}
+
+static bool can_offer(const tti_p2p_box *box, int peer)
+{
+    if (box->env.same_process)
+        return true;
+    return atomic_load_explicit(&box->peers[peer].out->reach, memory_order_relaxed) ==
+           TTI_REACH_YES;
+}
+
+/* False: no room in the ring, or no slot. A slot that was taken back is the receiver's until it has freed it. */
 static bool send_offer(tti_p2p_peer *p, tti_p2p *op)
 {
-    for (uint32_t i = 0; i < TTI_P2P_SLOTS; i++) {
-        _Atomic uint32_t *state = &p->out->slots[i].state;
+    tti_frame *f = tti_ring_reserve(&p->writer, 0);
 
-        if (p->offers[i] != NULL ||
-            atomic_load_explicit(state, memory_order_acquire) != TTI_P2P_SLOT_FREE)
+    for (uint32_t i = 0; f != NULL && i < TTI_P2P_SLOTS; i++) {
+        if (p->offers[i] != NULL || !tti_p2p_slot_offer(&p->out->slots[i]))
             continue;
         op->slot = i;
-        /* The frame's publishing orders this store for the receiver, which looks at it only then. */
-        atomic_store_explicit(state, TTI_P2P_SLOT_OFFERED, memory_order_release);
-        if (!send_frame(p, op, 0, TTI_FRAME_OFFER)) {
-            atomic_store_explicit(state, TTI_P2P_SLOT_FREE, memory_order_release);
-            return false;
-        }
+        fill_frame(p, op, f, 0, TTI_FRAME_OFFER);
         tti_list_remove(&op->link);
         op->state = TTI_P2P_OFFERED;
         p->offers[i] = op;
@@ -67,7 +75,7 @@ static bool send_some(tti_p2p_box *box, int peer, tti_p2p *op)
         unqueue_done(op);
         return true;
     }
-    if (op->state == TTI_P2P_QUEUED && tti_p2p_can_offer(box, peer))
+    if (op->state == TTI_P2P_QUEUED && can_offer(box, peer))
         return send_offer(p, op);
     if (!send_frame(p, op, left < most ? (uint32_t)left : most,
                     op->state == TTI_P2P_QUEUED ? TTI_FRAME_FIRST : TTI_FRAME_MORE))
@@ -84,14 +92,12 @@ bool tti_p2p_collect_offers(tti_p2p_peer *p)
     bool moved = false;
 
     for (uint32_t i = 0; i < TTI_P2P_SLOTS; i++) {
-        _Atomic uint32_t *state = &p->out->slots[i].state;
         tti_p2p *op = p->offers[i];
 
-        if (op == NULL || atomic_load_explicit(state, memory_order_acquire) != TTI_P2P_SLOT_DONE)
+        if (op == NULL || !tti_p2p_slot_collect(&p->out->slots[i]))
             continue;
         p->offers[i] = NULL;
         p->n_offers--;
-        atomic_store_explicit(state, TTI_P2P_SLOT_FREE, memory_order_relaxed);
         tti_p2p_finish(op, TTI_END_OK, 0);
         moved = true;
     }
@@ -144,27 +150,15 @@ void tti_p2p_send_self(tti_p2p_box *box, tti_p2p *op)
     }
 }
 
-/* Takes an offer back, unless it was fetched meanwhile. */
+/* Takes an offer back, unless it was fetched meanwhile. Between threads this may take the time of a piece, which the peer
+ * is copying just now. */
 static void retract_offer(tti_p2p_box *box, tti_p2p *op)
 {
     tti_p2p_peer *p = &box->peers[op->peer];
-    _Atomic uint32_t *state = &p->out->slots[op->slot].state;
-    uint32_t was = atomic_load_explicit(state, memory_order_acquire);
+    tti_p2p_slot *slot = &p->out->slots[op->slot];
 
-    while (was != TTI_P2P_SLOT_DONE) {
-        if (was == TTI_P2P_SLOT_COPYING) { /* for the time of a piece, unless the peer dies in it */
-            if (box->env.state(box->env.ctx, op->peer, true) == TTI_RANK_DEAD)
-                break;
-            sched_yield();
-            was = atomic_load_explicit(state, memory_order_acquire);
-        } else if (atomic_compare_exchange_weak_explicit(state, &was, TTI_P2P_SLOT_RETRACTED,
-                                                         memory_order_acq_rel,
-                                                         memory_order_acquire)) {
-            break;
-        }
-    }
-    if (was == TTI_P2P_SLOT_DONE)
-        atomic_store_explicit(state, TTI_P2P_SLOT_FREE, memory_order_relaxed);
+    while (tti_p2p_slot_retract(slot, box->env.same_process) == TTI_P2P_BUSY)
+        sched_yield();
     p->offers[op->slot] = NULL;
     p->n_offers--;
     tti_p2p_notify(box, op->peer);

@@ -2,12 +2,10 @@
 /* Moving messages on, and waiting for them. */
 #include "base/clock.h"
 #include "coll/p2p_impl.h"
-#include "coll/p2p_words.h"
 
 #define QUIET_ROUNDS 64        /* of a wait, without a look at the clock */
 #define LOOK_EVERY_NS 10000000 /* after peers */
 #define LOOKS 20               /* at a ring at once */
-#define OWN_FIRST 16           /* rounds in which only the peer of an operation is looked at */
 
 static bool move_all(tti_p2p_box *box)
 {
@@ -91,7 +89,10 @@ static bool op_ready(void *ctx)
     pthread_mutex_lock(&w->box->mutex);
     if (tt_unlikely(should_look(w)))
         tti_p2p_check_peers(w->box, true);
-    if (op->peer >= 0 && op->peer != w->box->rank && w->rounds % OWN_FIRST != 0) {
+    /* Who waits moves on what others may wait for: a peer can only go on when its message is fetched here. */
+    bool only = atomic_load_explicit(&w->box->n_active, memory_order_relaxed) == 1;
+
+    if (only && op->peer >= 0 && op->peer != w->box->rank) {
         if (!op->send)
             watch(w->box, op->peer);
         else

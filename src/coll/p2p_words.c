@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a message failed, in words. */
-#include "coll/p2p_words.h"
+#include "coll/p2p_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,21 +65,45 @@ tt_status tti_p2p_say_timeout(tti_p2p *op)
                    name_op(op, name, sizeof name), words, moved, op->bytes);
 }
 
+/* How a rank ended or why it aborted: "" or ": words". A closed box has nobody left to ask. */
+static tti_rank_state p2p_reason(tti_p2p_box *box, int rank, char *text, size_t size)
+{
+    tti_rank_state state = rank == box->rank ? TTI_RANK_ABORTED : TTI_RANK_LEFT;
+
+    snprintf(text, size, ": ");
+    pthread_mutex_lock(&box->mutex);
+    if (!box->closed && rank != box->rank)
+        state = box->env.state(box->env.ctx, rank, true);
+    if (!box->closed && box->env.reason != NULL && state != TTI_RANK_LEFT)
+        box->env.reason(box->env.ctx, rank, state, text + 2, size - 2);
+    pthread_mutex_unlock(&box->mutex);
+    if (text[2] == '\0')
+        text[0] = '\0';
+    return state;
+}
+
 static tt_status say_gone(tti_p2p *op, const char *name)
 {
     tti_p2p_box *box = op->box;
     int peer = op->peer >= 0 ? op->peer : op->source;
-    tti_rank_state state = TTI_RANK_LEFT;
+    char reason[480];
+    tti_rank_state state = p2p_reason(box, peer, reason, sizeof reason);
 
-    pthread_mutex_lock(&box->mutex);
-    if (!box->closed)
-        state = box->env.state(box->env.ctx, peer, true);
-    pthread_mutex_unlock(&box->mutex);
-    return TT_FAIL(TT_ERR_PEER, "%s: rank %d (pid %d on %s) %s", name, global(op, peer),
+    return TT_FAIL(TT_ERR_PEER, "%s: rank %d (pid %d on %s) %s%s", name, global(op, peer),
                    box->env.members[peer].pid, box->env.members[peer].host,
-                   state == TTI_RANK_DEAD      ? "died"
-                   : state == TTI_RANK_ABORTED ? "aborted"
-                                               : "left the group");
+                   state == TTI_RANK_DEAD        ? "died"
+                   : state == TTI_RANK_ABORTED   ? "aborted"
+                   : state == TTI_RANK_ELSEWHERE ? "goes on in another group"
+                                                 : "left the group",
+                   reason);
+}
+
+static tt_status say_aborted(tti_p2p *op, const char *name)
+{
+    char reason[480];
+
+    p2p_reason(op->box, op->box->rank, reason, sizeof reason);
+    return TT_FAIL(TT_ERR_ABORTED, "%s: aborted on this rank%s", name, reason);
 }
 
 tt_status tti_p2p_say_end(tti_p2p *op)
@@ -110,6 +134,6 @@ tt_status tti_p2p_say_end(tti_p2p *op)
     case TTI_END_NOMEM:
         return TT_FAIL(TT_ERR_NOMEM, "%s: no memory to keep it", name);
     default:
-        return TT_FAIL(TT_ERR_ABORTED, "%s: aborted on this rank", name);
+        return say_aborted(op, name);
     }
 }
