@@ -4,7 +4,9 @@
  *
  * A rank announces where its buffers are in its slot. Nobody may touch what peers read until their phase says that they
  * have read it: base + 1. In all_reduce every rank reduces its slice of everybody's buffers; the results are written
- * into everybody's buffers where all can be reached, else fetched when the phase of their maker is base + 1. */
+ * into everybody's buffers where all can be reached, else fetched when the phase of their maker is base + 1. Who leaves
+ * early sees to it that nobody touches its buffers afterwards (leave.c); that is why every use of them is between
+ * tti_touch and tti_touched, and why a phase is set only after the latter. */
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -15,6 +17,8 @@
 
 /* Sizes of one part at which it is faster than staging, measured at 2 ranks. */
 #define MAPPED_LEAST ((size_t)8 << 10)
+
+#define PULL_PIECE ((size_t)1 << 20) /* copied from a thread while it cannot leave */
 
 static bool by_kernel(tti_coll_kind kind, size_t largest)
 {
@@ -96,8 +100,13 @@ static void announce(tti_team *team, const tti_coll *c)
         return;
     }
     place_of(team, in.data, in.bytes, &me->in);
-    if (c->kind == TTI_COLL_ALL_REDUCE)
-        place_of(team, c->out.data, c->out.bytes, &me->out);
+    if (c->kind != TTI_COLL_ALL_REDUCE)
+        return;
+    team->lent_leaves = tti_heap_leaves();
+    place_of(team, c->out.data, c->out.bytes, &me->out);
+    if (me->out.seg != 0)
+        team->lent = c->out;
+    team->lent_phase = team->phase + 1;
 }
 
 static bool in_heap(const tti_team *team, const tti_coll *c, int rank)
@@ -180,9 +189,17 @@ static tt_status pull(tti_team *team, int rank, const tti_place *place, uint64_t
     here = address(team, rank, place, at);
     if (here == NULL && place->seg != 0)
         return unreadable(team, rank, errno);
-    if (here == NULL)
-        return fetch(team, rank, at, to.data, to.bytes);
-    memcpy(to.data, here, to.bytes);
+    if (here == NULL) {
+        TT_TRY(fetch(team, rank, at, to.data, to.bytes));
+        return tti_touched(team, rank);
+    }
+    for (size_t done = 0; done < to.bytes; done += PULL_PIECE) {
+        size_t n = to.bytes - done < PULL_PIECE ? to.bytes - done : PULL_PIECE;
+
+        TT_TRY(tti_touch(team, rank));
+        memcpy((char *)to.data + done, here + done, n);
+        TT_TRY(tti_touched(team, rank));
+    }
     return TT_OK;
 }
 
@@ -283,11 +300,13 @@ static tt_status reduce_part(tti_team *team, const tti_coll *c, const char *own,
         size_t n = part.bytes - done < block ? part.bytes - done : block;
         char *out = (char *)part.data + done;
 
+        TT_TRY(tti_touch(team, -1));
         TT_TRY(gather_inputs(team, c, own, at + done, n));
         team->reduce(out, team->inputs, team->size, tti_fold_count(c->dtype, n), team->factors);
         for (int r = 0; also != NULL && r < team->size; r++)
             if (r != team->rank)
                 memcpy(also[r] + at + done, out, n);
+        TT_TRY(tti_touched(team, -1));
     }
     return TT_OK;
 }
@@ -322,6 +341,21 @@ static char **all_outputs(tti_team *team)
     return outs;
 }
 
+/* Another group of this rank may have failed meanwhile in an operation on the same pages, which are private since: the
+ * peers' results did not arrive. */
+static tt_status still_lent(const tti_team *team, const tti_coll *c)
+{
+    tti_place place;
+
+    if (tt_likely(team->same_process || tti_heap_leaves() == team->lent_leaves) ||
+        tti_heap_find(c->out.data, c->out.bytes, &place))
+        return TT_OK;
+    return TT_FAIL(TT_ERR_IO,
+                   "group %s: %s %llu: its memory was closed to the peers meanwhile, because an "
+                   "operation of another group on the same pages failed",
+                   team->group, tti_coll_name(c->kind), (unsigned long long)c->seq);
+}
+
 static tt_status all_reduce(tti_team *team, const tti_coll *c)
 {
     uint64_t base = team->phase;
@@ -344,7 +378,7 @@ static tt_status all_reduce(tti_team *team, const tti_coll *c)
             TT_TRY(pull(team, r, &n->out, n->out.at + at, theirs));
     }
     tti_set_phase(team, base + 2);
-    return outs != NULL ? TT_OK : tti_await_phases(team, base + 2);
+    return outs != NULL ? still_lent(team, c) : tti_await_phases(team, base + 2);
 }
 
 static tt_status reductions(tti_team *team, const tti_coll *c)
@@ -368,6 +402,7 @@ static tt_status reductions(tti_team *team, const tti_coll *c)
 
 tt_status tti_run_direct(tti_team *team, const tti_coll *c)
 {
+    team->last_phase = team->phase + 2;
     if (c->kind == TTI_COLL_ALL_REDUCE || c->kind == TTI_COLL_REDUCE ||
         c->kind == TTI_COLL_REDUCE_SCATTER)
         return reductions(team, c);

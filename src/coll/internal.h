@@ -16,6 +16,7 @@
 
 struct tti_heap;
 struct tti_life;
+struct tti_text;
 
 /* What this rank knows of a peer. Fixed after open unless said otherwise. */
 typedef struct tti_peer {
@@ -30,6 +31,8 @@ typedef struct tti_peer {
 } tti_peer;
 
 struct tti_team {
+    tti_team *next; /* of the list in replace.c */
+
     /* Fixed after open. */
     int rank, size;
     int n_cores; /* of all ranks together */
@@ -49,12 +52,17 @@ struct tti_team {
 
     /* Of the thread that runs collectives. */
     uint64_t n;                /* operations begun */
+    uint64_t running;          /* the operation that waits now: n, or n + 1 while it begins */
+    uint64_t last_phase;       /* of a rank that has done its part in it; 0: arriving is all */
     uint64_t known;            /* everybody has begun this one */
     uint64_t phase;            /* my block's phase */
     const tti_coll *c;         /* what runs now */
     int64_t deadline_ns;       /* of what runs now; 0: not asked for yet */
     uint64_t word;             /* what announces it */
     uint64_t words[TTI_SLOTS]; /* and the operations before it */
+    tti_span lent;             /* memory of this rank that peers write into in what runs now */
+    uint64_t lent_phase;       /* of who has written all of its part there */
+    uint64_t lent_leaves;      /* tti_heap_leaves when it was announced */
     tti_reduce_fn reduce;
     tt_status broken; /* of the first failure */
     char broken_text[1024];
@@ -63,13 +71,14 @@ struct tti_team {
     double *factors;       /* size: of PREMUL_SUM */
     uint64_t *sizes;       /* 2 * size * size: of uneven operations */
     char *scratch;         /* L2-sized buffer for CMA; made at first use */
-    uint64_t mon_n;        /* monitored barriers begun */
     struct tti_heap *heap; /* memory of the peers' tti_team_alloc that is mapped here */
 
     /* Any thread. */
     atomic_int aborted;
-    pthread_mutex_t mu_standing; /* my block's state and reason */
-    tti_p2p_box *box;            /* guards itself */
+    pthread_mutex_t mu_standing;                      /* my block's state and reason */
+    pthread_mutex_t mu_monitored[TTI_N_MONITORED_BY]; /* one monitored barrier, to its end */
+    uint64_t n_monitored[TTI_N_MONITORED_BY];         /* begun; mu_monitored */
+    tti_p2p_box *box;                                 /* guards itself */
 };
 
 static inline tti_slot *tti_slot_of(const tti_team *team, int rank, uint64_t n)
@@ -114,8 +123,18 @@ tt_status tti_check_self(tti_team *team, const tti_doing *doing);
 /* The same, and if `rank` is dead, left, aborted or failed: records that and returns PEER (INVALID when ranks called
  * different things). Looks at words in memory and at what tti_look_for_dead found. */
 tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing);
-/* PEER if any rank aborted, waited for or not. */
-tt_status tti_check_aborts(tti_team *team, const tti_doing *doing);
+/* The same for all ranks, because the one that is waited for may be late while another one is dead: whoever is gone and has
+ * not done its part in the operation that runs now ends the wait for it. A rank that did its part may end or leave. */
+tt_status tti_check_peers(tti_team *team, int waited_for, const tti_doing *doing);
+/* Whether nobody needs this rank any more in the operation that runs now. */
+bool tti_did_part(const tti_team *team, int rank);
+/* PEER when a rank that the operation needs waits for this one in a group of survivors (replace.c). */
+tt_status tti_check_awaited(tti_team *team, const tti_doing *doing);
+/* All open teams of the process. */
+void tti_teams_add(tti_team *team);
+void tti_teams_remove(tti_team *team);
+/* "rank 1 (pid 77 on anna) died: was killed by signal 9", or how else a rank is gone. */
+void tti_add_fate(tti_team *team, int rank, struct tti_text *t);
 /* Says to the peers how this rank stands, once and for all, and wakes them. */
 void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason);
 /* The last error broke the team. Returns st. */
@@ -167,5 +186,16 @@ tt_status tti_run_pipeline(tti_team *team, const tti_coll *c); /* all_reduce */
  * whom the answer depends. */
 tt_status tti_choose_direct(tti_team *team, const tti_coll *c, size_t largest, bool *direct_p);
 tt_status tti_run_direct(tti_team *team, const tti_coll *c);
+
+/* ---- memory of peers, in place (leave.c) --------------------------------------------------- */
+
+/* Before and after this rank reads or writes memory of `rank` (-1: of anybody) where it lies; at most some megabytes
+ * between the two. PEER, recorded: the peer has left the operation, so it must not be touched, or what was read is void.
+ * After a failure of the first the second is not called. */
+tt_status tti_touch(tti_team *team, int rank);
+tt_status tti_touched(tti_team *team, int rank);
+/* This rank leaves what runs now without having completed it, and has said so: when this returns no peer touches memory of
+ * this rank any more, and none will. Returns `st`, whose cause is recorded; or NOMEM, recorded with that cause. */
+tt_status tti_leave_direct(tti_team *team, tt_status st);
 
 #endif

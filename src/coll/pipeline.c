@@ -95,6 +95,7 @@ tt_status tti_run_pipeline(tti_team *team, const tti_coll *c)
     line l = { team, c->in.data, c->out.data, c->in.bytes, pipeline_chunk(team), c->dtype };
     uint64_t base = team->phase, n_chunks = (l.bytes + l.chunk - 1) / l.chunk;
 
+    team->last_phase = base + n_chunks + 2;
     TT_TRY(tti_await_phases(team, base)); /* the windows are free */
     for (uint64_t k = 0; k < n_chunks + 2; k++) {
         uint64_t g = base + k;

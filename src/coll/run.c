@@ -62,18 +62,11 @@ static tt_status check(void *ctx)
     target *t = ctx;
     tti_team *team = t->team;
     tti_doing d = doing(team);
-    const tti_block *b = team->peers[t->rank].block;
 
     if (tti_p2p_box_busy(team->box))
         tti_p2p_box_progress(team->box);
     tti_look_for_dead(team);
-    /* Whose time is over just before ours says what it saw; we shall see the same for ourselves. */
-    if (atomic_load_explicit(&b->state, memory_order_acquire) == TTI_STANDING_FAILED &&
-        b->status == TT_ERR_TIMEOUT && team->deadline_ns != TTI_NEVER &&
-        team->deadline_ns - tti_now_ns() < 1000000000)
-        return tti_check_self(team, &d);
-    TT_TRY(tti_check_peer(team, t->rank, &d));
-    TT_TRY(tti_check_aborts(team, &d));
+    TT_TRY(tti_check_peers(team, t->rank, &d));
     return check_calls(team);
 }
 
@@ -249,6 +242,8 @@ static tt_status begin(tti_team *team, const tti_coll *c)
     uint64_t next = team->n + 1, n_slots = team->layout.n_slots;
 
     team->c = c;
+    team->running = next;
+    team->last_phase = 0;
     if (tt_unlikely(team->known + n_slots <= next)) {
         for (int r = 0; r < team->size; r++)
             if (r != team->rank)
@@ -348,12 +343,14 @@ static tt_status dispatch(tti_team *team, const tti_coll *c)
         return tti_await_arrivals(team);
     }
     if (c->uneven) {
+        team->last_phase = team->phase + 1; /* at least: the data follow the sizes */
         TT_TRY(exchange_sizes(team, c, &largest));
         return tti_run_staged(team, c, largest);
     }
     largest = largest_part(team, c);
     if (tti_fits_small(team, c, largest))
         return tti_run_small(team, c);
+    team->last_phase = team->phase + 1; /* at least, whatever way is chosen */
     TT_TRY(tti_choose_direct(team, c, largest, &direct));
     if (direct)
         return tti_run_direct(team, c);
@@ -371,6 +368,7 @@ tt_status tti_team_run(tti_team *team, const tti_coll *c)
         return TT_FAIL(team->broken, "%s", team->broken_text);
     team->c = c;
     team->deadline_ns = 0;
+    team->lent.bytes = 0;
     if (tt_unlikely(atomic_load_explicit(&team->aborted, memory_order_relaxed) != 0)) {
         tti_doing d = doing(team);
 
@@ -387,5 +385,5 @@ tt_status tti_team_run(tti_team *team, const tti_coll *c)
     st = begin(team, c);
     if (st == TT_OK)
         st = dispatch(team, c);
-    return tt_likely(st == TT_OK) ? TT_OK : tti_team_break(team, st);
+    return tt_likely(st == TT_OK) ? TT_OK : tti_leave_direct(team, tti_team_break(team, st));
 }

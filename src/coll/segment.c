@@ -2,19 +2,24 @@
 /* Making and finding the shared memory of a team.
  *
  * Between processes it is an anonymous file of group rank 0, which the others open through /proc: it has no
- * name, so nothing stays behind however the processes end. Where that is not possible (other process
- * namespace, hidden /proc) it is a file in /dev/shm that is unlinked as soon as everybody has it. A random
- * token tells whether what was mapped is the right memory. Threads of one process find theirs in a list. */
+ * name, so nothing stays behind however the processes end. Where that is not possible (a hidden /proc)
+ * rank 0 sends its descriptor to sockets of the others, whose names are in no directory and
+ * end with them. A random token tells whether what was mapped is the right memory. Threads of one process find
+ * theirs in a list. */
+#include "base/error.h"
 #include "coll/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/sysinfo.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -43,12 +48,13 @@ void tti_layout_make(int size, size_t window_bytes, size_t message_bytes, tti_la
     *layout_p = l;
 }
 
-/* What rank 0 tells the others. */
+/* What the ranks tell each other: rank 0 where the memory is, the others where they can be sent it. */
 typedef struct offer {
     int32_t pid, fd;
     int32_t status; /* not 0: rank 0 could not make it */
+    int32_t box_bytes;
     unsigned char token[16];
-    char path[64];
+    char box[32]; /* the name of a socket, box_bytes long; it begins with a zero byte */
     char text[160];
 } offer;
 
@@ -211,37 +217,98 @@ void *tti_map_peer_fd(int pid, int fd, size_t bytes)
     return p;
 }
 
-/* A file with a name, for those who cannot reach the anonymous one. */
-static int named_file(char *path, size_t room, const unsigned char *token, size_t bytes)
-{
-    int fd;
+/* ---- descriptors through sockets ------------------------------------------------------ */
 
-    snprintf(path, room, "/dev/shm/tutti-%02x%02x%02x%02x%02x%02x%02x%02x", token[0], token[1],
-             token[2], token[3], token[4], token[5], token[6], token[7]);
-    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        TT_FAIL(TT_ERR_IO, "team: %s: %s", path, strerror(errno));
+/* A socket that can be sent a descriptor, with an abstract name that the kernel chooses; -1 if there is none. */
+static int box_open(offer *o)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    socklen_t n = sizeof name;
+    int on = 1, box = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (box < 0)
+        return -1;
+    if (setsockopt(box, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0 ||
+        bind(box, (struct sockaddr *)&name, sizeof name.sun_family) != 0 ||
+        getsockname(box, (struct sockaddr *)&name, &n) != 0 ||
+        n - offsetof(struct sockaddr_un, sun_path) > sizeof o->box) {
+        close(box);
         return -1;
     }
-    if (reserve(fd, bytes) != TT_OK) {
-        unlink(path);
-        close(fd);
-        return -1;
+    o->box_bytes = (int32_t)(n - offsetof(struct sockaddr_un, sun_path));
+    memcpy(o->box, name.sun_path, (size_t)o->box_bytes);
+    return box;
+}
+
+/* Room for what travels with a message: a descriptor, and who sent it. */
+typedef union box_room {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+} box_room;
+
+/* Puts `fd` into the socket of a rank, where it stays until it is taken. Does not block. */
+static bool box_send(int from, const offer *to, int fd)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    box_room room = { 0 };
+    char byte = 0;
+    struct iovec data = { &byte, 1 };
+    struct msghdr m = { .msg_name = &name,
+                        .msg_iov = &data,
+                        .msg_iovlen = 1,
+                        .msg_control = room.bytes,
+                        .msg_controllen = CMSG_SPACE(sizeof fd) };
+    struct cmsghdr *head = CMSG_FIRSTHDR(&m);
+
+    if (to->box_bytes <= 0 || (size_t)to->box_bytes > sizeof to->box)
+        return false;
+    memcpy(name.sun_path, to->box, (size_t)to->box_bytes);
+    m.msg_namelen = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)to->box_bytes);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(head), &fd, sizeof fd);
+    return sendmsg(from, &m, MSG_NOSIGNAL) == 1;
+}
+
+/* The next message: its descriptor, or -1 if it has none or is of another user. False: there is no message. */
+static bool box_take(int box, int *fd_p)
+{
+    box_room room;
+    char byte;
+    struct iovec data = { &byte, 1 };
+    struct msghdr m = { .msg_iov = &data,
+                        .msg_iovlen = 1,
+                        .msg_control = room.bytes,
+                        .msg_controllen = sizeof room.bytes };
+    struct ucred who = { .uid = (uid_t)-1 };
+
+    *fd_p = -1;
+    if (recvmsg(box, &m, MSG_CMSG_CLOEXEC) < 0)
+        return false;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c != NULL; c = CMSG_NXTHDR(&m, c)) {
+        if (c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof *fd_p))
+            memcpy(fd_p, CMSG_DATA(c), sizeof *fd_p);
+        if (c->cmsg_type == SCM_CREDENTIALS)
+            memcpy(&who, CMSG_DATA(c), sizeof who);
     }
-    return fd;
+    if (who.uid != geteuid() && *fd_p >= 0) {
+        close(*fd_p);
+        *fd_p = -1;
+    }
+    return true;
 }
 
 static void offer_failed(offer *o, tt_status st)
 {
     o->status = st;
-    snprintf(o->text, sizeof o->text, "%s", tt_last_error());
+    snprintf(o->text, sizeof o->text, "%s", tti_last_error());
 }
 
 /* Rank 0's part of one attempt: makes the memory and maps it. */
-static void offer_make(offer *o, int attempt, size_t bytes, int size, tti_segment *seg)
+static void offer_make(offer *o, size_t bytes, int size, tti_segment *seg)
 {
-    o->fd = attempt == 0 ? tti_memfd("tutti-team", bytes)
-                         : named_file(o->path, sizeof o->path, o->token, bytes);
+    o->fd = tti_memfd("tutti-team", bytes);
     if (o->fd < 0) {
         offer_failed(o, tt_last_status());
         return;
@@ -255,22 +322,30 @@ static void offer_make(offer *o, int attempt, size_t bytes, int size, tti_segmen
     fill_head(seg->base, bytes, size, o->token);
 }
 
-/* The others' part. */
-static void offer_take(const offer *o, int attempt, size_t bytes, tti_segment *seg)
+/* Keeps what was mapped if it is the right memory. */
+static void offer_check(const offer *o, size_t bytes, tti_segment *seg)
 {
-    int fd;
-
-    if (attempt == 0) {
-        seg->base = tti_map_peer_fd(o->pid, o->fd, bytes);
-    } else {
-        fd = open(o->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        seg->base = fd >= 0 ? map_fd(fd, bytes) : NULL;
-        if (fd >= 0)
-            close(fd);
-    }
     if (seg->base != NULL && !right_head(seg->base, bytes, o->token)) {
         munmap(seg->base, bytes);
         seg->base = NULL;
+    }
+}
+
+/* The others' part: through /proc, or what came to the socket. */
+static void offer_take(const offer *o, int box, size_t bytes, tti_segment *seg)
+{
+    int fd;
+
+    if (box < 0) {
+        seg->base = tti_map_peer_fd(o->pid, o->fd, bytes);
+        offer_check(o, bytes, seg);
+    }
+    while (box >= 0 && seg->base == NULL && box_take(box, &fd)) {
+        if (fd < 0)
+            continue;
+        seg->base = lseek(fd, 0, SEEK_END) >= (off_t)bytes ? map_fd(fd, bytes) : NULL;
+        offer_check(o, bytes, seg);
+        close(fd);
     }
 }
 
@@ -288,27 +363,41 @@ static tt_status agree(const tti_team_args *args, const char *step, bool mine, b
     return st;
 }
 
+/* Rank 0 sends its descriptor to everybody; nobody looks before all were sent it. */
+static tt_status send_to_all(const tti_team_args *args, const offer *all, int box, int fd)
+{
+    bool sent = true;
+
+    for (int r = 1; args->rank == 0 && r < args->size; r++)
+        sent = box >= 0 && box_send(box, &all[r], fd) && sent;
+    return agree(args, "segment sent", sent, &sent);
+}
+
+/* Attempt 0: through /proc. Attempt 1: through sockets. */
 static tt_status try_share(const tti_team_args *args, int attempt, size_t bytes, tti_segment *seg,
                            bool *all_p)
 {
     static const char *const steps[2][2] = { { "segment", "segment mapped" },
-                                             { "segment file", "segment file mapped" } };
+                                             { "segment socket", "segment socket mapped" } };
     offer *all = tti_calloc((size_t)args->size, sizeof *all);
     offer o = { .pid = getpid(), .fd = -1 };
+    int box = attempt == 1 ? box_open(&o) : -1;
     tt_status st = all != NULL ? make_token(o.token) : TT_ERR_NOMEM;
 
     if (st == TT_OK && args->rank == 0)
-        offer_make(&o, attempt, bytes, args->size, seg);
+        offer_make(&o, bytes, args->size, seg);
     if (all != NULL && st == TT_OK)
         st = args->exchange(args->ctx, steps[attempt][0], &o, sizeof o, all);
     if (st == TT_OK && all[0].status != TT_OK)
         st = TT_FAIL((tt_status)all[0].status, "%s", all[0].text);
-    if (st == TT_OK && args->rank != 0)
-        offer_take(&all[0], attempt, bytes, seg);
+    if (st == TT_OK && attempt == 1)
+        st = send_to_all(args, all, box, o.fd);
+    if (st == TT_OK && args->rank != 0 && (attempt == 0 || box >= 0))
+        offer_take(&all[0], box, bytes, seg);
     if (st == TT_OK)
         st = agree(args, steps[attempt][1], seg->base != NULL, all_p);
-    if (o.path[0] != '\0')
-        unlink(o.path);
+    if (box >= 0)
+        close(box);
     if (o.fd >= 0)
         close(o.fd);
     if (seg->base != NULL && (st != TT_OK || !*all_p)) {

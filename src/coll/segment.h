@@ -49,15 +49,30 @@ typedef struct tti_place {
     int32_t fd;     /* of the segment, in that process */
 } tti_place;
 
+#define TTI_RANK_WORDS 8 /* a bit for each of TTI_MAX_RANKS */
+
+/* A rank's words of monitored barriers, each the count of a barrier; see monitored.c. */
+typedef struct tti_monitored {
+    alignas(TTI_LINE) _Atomic uint64_t here; /* it came to this one */
+    alignas(TTI_LINE) _Atomic uint64_t go;   /* rank 0: everybody came */
+    _Atomic uint64_t failed;                 /* rank 0: not everybody came */
+    _Atomic uint64_t
+        missing[TTI_RANK_WORDS]; /* rank 0: to the one that failed last; a bit per rank */
+} tti_monitored;
+
 typedef struct tti_block {
     tti_bell bell;
     alignas(TTI_LINE) _Atomic uint64_t phase;        /* steps done, ever increasing */
+    alignas(TTI_LINE) _Atomic uint32_t touching;     /* threads: it is in memory of another now */
     alignas(TTI_LINE) tti_announced call[TTI_SLOTS]; /* of operation n: call[n % n_slots] */
 
-    /* Monitored barrier: see monitored.c. */
-    alignas(TTI_LINE) _Atomic uint64_t mon_here;
-    alignas(TTI_LINE) _Atomic uint64_t mon_go;
-    _Atomic uint64_t mon_failed;
+    tti_monitored monitored[TTI_N_MONITORED_BY];
+
+    /* See replace.c. */
+    alignas(TTI_LINE) _Atomic int32_t replaced; /* it goes on in another group */
+    _Atomic int32_t lost; /* while it waits there: the global rank that died, + 1 */
+    _Atomic uint64_t
+        awaited[TTI_RANK_WORDS]; /* and the ranks of this team that it waits for, a bit each */
 
     /* Written once, before state; read when something went wrong. */
     alignas(TTI_LINE) _Atomic int32_t state; /* tti_standing */

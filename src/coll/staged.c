@@ -158,6 +158,7 @@ static tt_status run(const flow *f, uint64_t n_pieces)
     uint64_t base = team->phase;
     bool sender = sends(f, team->rank), reader = reads(f);
 
+    team->last_phase = base + n_pieces + 1;
     TT_TRY(tti_await_phases(team,
                             base)); /* the windows are free: the last operation on them is over */
     team->factors[team->rank] = f->c->factor;

@@ -18,18 +18,17 @@
 /* What a rank tells the others about itself. */
 typedef struct hello {
     uint64_t start_time;
-    uint64_t probe; /* the address of its tti_team.segment.token */
+    uint64_t probe; /* the address of its tti_team.probe */
     uint64_t staging_bytes;
     int32_t pid, rank;
     cpu_set_t cores; /* that it may use */
 } hello;
 
+/* What a rank can do, once its probe is filled. A rank that fails says so elsewhere: see tti_team_open. */
 typedef struct ready {
-    int32_t status;
     int32_t maps;  /* it can open everybody's files */
     int32_t cma;   /* it can read everybody's memory */
     int32_t heavy; /* it can fence for all of its peers */
-    char text[248];
 } ready;
 
 static size_t window_bytes(const tti_team_args *args)
@@ -164,8 +163,26 @@ static tti_rank_state state_of(void *ctx, int rank, bool ask)
         return TTI_RANK_ABORTED;
     if (ask)
         tti_look_for_dead(team);
-    return atomic_load_explicit(&team->peers[rank].dead, memory_order_acquire) ? TTI_RANK_DEAD
-                                                                               : TTI_RANK_HERE;
+    if (atomic_load_explicit(&team->peers[rank].dead, memory_order_acquire))
+        return TTI_RANK_DEAD;
+    return atomic_load_explicit(&team->peers[rank].block->replaced, memory_order_acquire) != 0 &&
+                   rank != team->rank
+               ? TTI_RANK_ELSEWHERE
+               : TTI_RANK_HERE;
+}
+
+/* Why a rank aborted, or how it ended: for the messages about it. */
+static void reason_of(void *ctx, int rank, tti_rank_state state, char *text, size_t size)
+{
+    tti_team *team = ctx;
+    const tti_block *b = team->peers[rank].block;
+
+    text[0] = '\0';
+    if (state == TTI_RANK_DEAD && team->cause != NULL)
+        team->cause(team->cause_ctx, rank, text, size);
+    else if (state == TTI_RANK_ELSEWHERE ||
+             atomic_load_explicit(&b->state, memory_order_acquire) == TTI_STANDING_ABORTED)
+        snprintf(text, size, "%.*s", (int)sizeof b->reason - 1, b->reason);
 }
 
 static void wake_peer(void *ctx, int rank)
@@ -189,6 +206,7 @@ static tt_status open_box(tti_team *team, const tti_team_args *args)
         .n_cores = team->n_cores,
         .region = team->segment.base + team->layout.messages,
         .state = state_of,
+        .reason = reason_of,
         .wake = wake_peer,
         .ctx = team,
     };
@@ -202,7 +220,7 @@ static tt_status open_box(tti_team *team, const tti_team_args *args)
 }
 
 /* Maps the memory and whatever hangs on it. */
-static tt_status attach(tti_team *team, const tti_team_args *args, const hello *all, ready *mine)
+static tt_status attach(tti_team *team, const tti_team_args *args, const hello *all)
 {
     TT_TRY(watch(team, all));
     TT_TRY(tti_segment_open(args, team->layout.bytes, &team->segment));
@@ -210,32 +228,27 @@ static tt_status attach(tti_team *team, const tti_team_args *args, const hello *
     memcpy(team->probe, ((const tti_head *)(const void *)team->segment.base)->token,
            sizeof team->probe);
     TT_TRY(tti_heap_open(team));
-    TT_TRY(open_box(team, args));
-    mine->status = TT_OK;
-    return TT_OK;
+    return open_box(team, args);
 }
 
-/* After the probes are filled: everybody says how it went. */
-static tt_status settle(tti_team *team, const tti_team_args *args, const hello *all, ready *mine)
+/* After the probes are filled: everybody says what it can do. */
+static tt_status settle(tti_team *team, const tti_team_args *args, const hello *all)
 {
+    ready mine = { 0 };
     ready *states = tti_calloc((size_t)team->size, sizeof *states);
     tt_status st = states != NULL ? TT_OK : TT_ERR_NOMEM;
     unsigned char *bytes = (unsigned char *)states;
 
-    mine->maps = opens_all(team, all);
+    mine.maps = opens_all(team, all);
     team->all_maps = true;
     if (st == TT_OK) /* the probes of all are filled when this is over */
-        st = args->exchange(args->ctx, "team filled", mine, sizeof *mine, bytes);
+        st = args->exchange(args->ctx, "team filled", &mine, sizeof mine, bytes);
     for (int r = 0; st == TT_OK && r < team->size; r++)
         team->all_maps &= states[r].maps != 0;
-    for (int r = 0; st == TT_OK && r < team->size; r++)
-        if (states[r].status != TT_OK)
-            st = TT_FAIL((tt_status)states[r].status, "%.*s", (int)sizeof states[r].text - 1,
-                         states[r].text);
-    mine->cma = !args->no_cma && !team->same_process && team->size > 1 && reaches_all(team, all);
-    mine->heavy = team->size <= team->n_cores && tti_heavy_fence_init();
+    mine.cma = !args->no_cma && !team->same_process && team->size > 1 && reaches_all(team, all);
+    mine.heavy = team->size <= team->n_cores && tti_heavy_fence_init();
     if (st == TT_OK)
-        st = args->exchange(args->ctx, "team ready", mine, sizeof *mine, bytes);
+        st = args->exchange(args->ctx, "team ready", &mine, sizeof mine, bytes);
     team->all_cma = team->patience.heavy = st == TT_OK;
     for (int r = 0; st == TT_OK && r < team->size; r++) {
         team->all_cma &= states[r].cma != 0;
@@ -249,7 +262,6 @@ static tt_status join(tti_team *team, const tti_team_args *args)
 {
     hello me = { .pid = getpid(), .rank = args->rank, .probe = (uint64_t)(uintptr_t)team->probe };
     hello *all = tti_calloc((size_t)team->size, sizeof *all);
-    ready mine = { .status = TT_ERR_IO };
     tt_status st = TT_ERR_NOMEM;
 
     CPU_ZERO(&me.cores);
@@ -266,9 +278,9 @@ static tt_status join(tti_team *team, const tti_team_args *args)
     team->n_cores = CPU_COUNT(&me.cores);
     tti_patience_init(&team->patience, team->size, team->n_cores);
     if (st == TT_OK)
-        st = attach(team, args, all, &mine);
+        st = attach(team, args, all);
     if (st == TT_OK)
-        st = settle(team, args, all, &mine);
+        st = settle(team, args, all);
     for (int r = 0; st == TT_OK && r < team->size; r++) {
         team->peers[r].pid = all[r].pid;
         team->peers[r].cma = team->all_cma && r != team->rank;
@@ -286,6 +298,8 @@ tt_status tti_team_open(const tti_team_args *args, tti_team **team_p)
     if (team == NULL)
         return TT_ERR_NOMEM;
     pthread_mutex_init(&team->mu_standing, NULL);
+    for (int i = 0; i < TTI_N_MONITORED_BY; i++)
+        pthread_mutex_init(&team->mu_monitored[i], NULL);
     st = make(args, team);
     if (st == TT_OK)
         st = join(team, args);
@@ -295,6 +309,7 @@ tt_status tti_team_open(const tti_team_args *args, tti_team **team_p)
         tti_error_restore(&why);
         return st;
     }
+    tti_teams_add(team);
     *team_p = team;
     return TT_OK;
 }
@@ -303,6 +318,7 @@ void tti_team_close(tti_team *team)
 {
     if (team == NULL)
         return;
+    tti_teams_remove(team);
     if (team->mine != NULL)
         tti_set_standing(team, TTI_STANDING_LEFT, TT_ERR_PEER, NULL);
     if (team->box != NULL) {
@@ -323,6 +339,8 @@ void tti_team_close(tti_team *team)
     tti_mfree(team->members);
     tti_mfree(team->group);
     pthread_mutex_destroy(&team->mu_standing);
+    for (int i = 0; i < TTI_N_MONITORED_BY; i++)
+        pthread_mutex_destroy(&team->mu_monitored[i]);
     tti_mfree(team);
 }
 

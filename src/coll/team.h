@@ -29,7 +29,7 @@ typedef struct tti_team_args {
     int timeout_ms;       /* for opening */
 
     /* Everybody's `n` bytes in the order of ranks, to all[0 .. size * n - 1]. Collective; `step` names the
-     * exchange in keys and messages. Fails when a rank died or the time is over. */
+     * exchange in keys and messages. Fails when a rank died or gave up, or the time is over. */
     tt_status (*exchange)(void *ctx, const char *step, const void *mine, size_t n, void *all);
     void *ctx; /* of exchange; only used until tti_team_open returns */
 
@@ -38,7 +38,8 @@ typedef struct tti_team_args {
     void *cause_ctx; /* valid until tti_team_close */
 } tti_team_args;
 
-/* Collective. On failure nothing is left behind. */
+/* Collective. On failure nothing is left behind; the caller tells the other ranks that this one gave up, which ends the
+ * exchange that they are in. */
 tt_status tti_team_open(const tti_team_args *args, tti_team **team_p);
 /* Not collective: says to the peers that this rank left, unmaps, frees. Accepts NULL. Memory from
  * tti_team_alloc stays mapped until it is freed. */
@@ -46,6 +47,13 @@ void tti_team_close(tti_team *team);
 /* Makes every wait of this rank return TT_ERR_ABORTED, and those of the peers TT_ERR_PEER with `reason`.
  * From any thread, any number of times. */
 void tti_team_abort(tti_team *team, const char *reason);
+/* This rank is about to wait for ranks[0 .. n-1] of this team, to make a group of them. If a rank that is not among them is dead that
+ * group replaces the team, which can complete no collective any more. Then those of the others that wait for this rank, in
+ * this team or in any other one of the process, are told so until tti_team_replaced, with the name of the dead rank: they could not
+ * come to the new group otherwise. */
+void tti_team_replace(tti_team *team, const int *ranks, int n);
+/* The new group is made, or failed. */
+void tti_team_replaced(tti_team *team);
 /* Dead ranks known by now, ascending; asks the kernel. */
 int tti_team_dead(tti_team *team, int *ranks);
 
@@ -110,9 +118,18 @@ typedef struct tti_coll {
  * (ranks called different things: who and how), NOMEM. */
 tt_status tti_team_run(tti_team *team, const tti_coll *c);
 
-/* See tt_pg_monitored_barrier. On words of its own, so that it works while collectives hang or are broken. */
-tt_status tti_team_monitored_barrier(tti_team *team, uint64_t seq, int64_t deadline_ns,
-                                     bool report_all);
+/* Who calls a monitored barrier. Each has a count of its own, because a program and the checks of its collectives may call it
+ * at the same time, from different threads, in another order on each rank. */
+typedef enum tti_monitored_by {
+    TTI_MONITORED_PROGRAM, /* tt_pg_monitored_barrier */
+    TTI_MONITORED_CHECKS,  /* debug level DETAIL */
+    TTI_N_MONITORED_BY
+} tti_monitored_by;
+
+/* See tt_pg_monitored_barrier. On words of its own, so that it works while collectives hang or are broken. From any thread;
+ * those of one caller run one after the other. */
+tt_status tti_team_monitored_barrier(tti_team *team, tti_monitored_by by, uint64_t seq,
+                                     int64_t deadline_ns, bool report_all);
 
 /* ---- point to point --------------------------------------------------------------------- */
 

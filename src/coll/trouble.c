@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "coll/internal.h"
 #include "coll/life.h"
@@ -29,32 +30,72 @@ int tti_team_dead(tti_team *team, int *ranks)
     return n;
 }
 
-static tt_status died(tti_team *team, int rank, const tti_doing *doing)
+/* What became of a rank that is gone, in fields. */
+static tt_error_info fate_of(tti_team *team, int rank)
 {
     const tti_member *m = &team->peers[rank].who;
-    char cause[160] = "";
+    const tti_block *b = team->peers[rank].block;
+    int standing = atomic_load_explicit(&b->state, memory_order_acquire);
+    tt_error_info e = { .kind = TT_ERROR_DIED, .pid = m->pid };
 
-    if (team->cause != NULL)
-        team->cause(team->cause_ctx, rank, cause, sizeof cause);
-    return TT_FAIL(TT_ERR_PEER, "group %s: %s %llu: rank %d (pid %d on %s) died%s%s", team->group,
-                   doing->what, (unsigned long long)doing->seq, m->global_rank, m->pid, m->host,
-                   cause[0] != '\0' ? ": " : "", cause);
+    tti_error_info_add_rank(&e, m->global_rank);
+    snprintf(e.host, sizeof e.host, "%s", m->host);
+    if (standing == TTI_STANDING_LEFT || standing == TTI_STANDING_ABORTED) {
+        e.kind = standing == TTI_STANDING_LEFT ? TT_ERROR_LEFT : TT_ERROR_ABORTED;
+        snprintf(e.cause, sizeof e.cause, "%.*s", (int)sizeof b->reason - 1, b->reason);
+    } else if (team->cause != NULL) {
+        team->cause(team->cause_ctx, rank, e.cause, sizeof e.cause);
+    }
+    return e;
+}
+
+static void add_fate(const tt_error_info *e, tti_text *t)
+{
+    tti_text_addf(t, "rank %d (pid %d on %s) %s%s%s", e->ranks[0], e->pid, e->host,
+                  e->kind == TT_ERROR_LEFT      ? "left the group"
+                  : e->kind == TT_ERROR_ABORTED ? "aborted"
+                                                : "died",
+                  e->cause[0] != '\0' ? ": " : "", e->cause);
+}
+
+void tti_add_fate(tti_team *team, int rank, tti_text *t)
+{
+    tt_error_info e = fate_of(team, rank);
+
+    add_fate(&e, t);
+}
+
+/* Gives the failure that was just recorded its fields. */
+static void add_fields(const tti_team *team, const tti_doing *doing, tt_error_info *e)
+{
+    snprintf(e->group, sizeof e->group, "%s", team->group);
+    snprintf(e->operation, sizeof e->operation, "%s", doing->what);
+    e->number = doing->seq;
+    tti_error_about(e);
+}
+
+static tt_status fail_gone(tti_team *team, int rank, const tti_doing *doing)
+{
+    tt_error_info e = fate_of(team, rank);
+    tti_text t = { 0 };
+    tt_status st;
+
+    add_fate(&e, &t);
+    st = TT_FAIL(TT_ERR_PEER, "group %s: %s %llu: %s", team->group, doing->what,
+                 (unsigned long long)doing->seq, tti_text_str(&t));
+    add_fields(team, doing, &e);
+    tti_text_fini(&t);
+    return st;
 }
 
 static tt_status gone(tti_team *team, int rank, int standing, const tti_doing *doing)
 {
-    const tti_member *m = &team->peers[rank].who;
     const tti_block *b = team->peers[rank].block;
-    char reason[sizeof b->reason];
 
-    snprintf(reason, sizeof reason, "%.*s", (int)sizeof reason - 1, b->reason);
-    if (standing == TTI_STANDING_FAILED)
-        return TT_FAIL((tt_status)b->status == TT_ERR_INVALID ? TT_ERR_INVALID : TT_ERR_PEER, "%s",
-                       reason);
-    return TT_FAIL(TT_ERR_PEER, "group %s: %s %llu: rank %d (pid %d on %s) %s%s%s", team->group,
-                   doing->what, (unsigned long long)doing->seq, m->global_rank, m->pid, m->host,
-                   standing == TTI_STANDING_LEFT ? "left the group" : "aborted",
-                   reason[0] != '\0' ? ": " : "", reason);
+    if (standing != TTI_STANDING_FAILED)
+        return fail_gone(team, rank, doing);
+    return TT_FAIL((tt_status)b->status == TT_ERR_INVALID ? TT_ERR_INVALID : TT_ERR_PEER, "%.*s",
+                   (int)sizeof b->reason - 1, b->reason);
 }
 
 tt_status tti_check_self(tti_team *team, const tti_doing *doing)
@@ -76,18 +117,58 @@ tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing)
     if (standing != TTI_STANDING_HERE)
         return gone(team, rank, standing, doing);
     if (atomic_load_explicit(&p->dead, memory_order_acquire))
-        return died(team, rank, doing);
+        return fail_gone(team, rank, doing);
     return TT_OK;
 }
 
-/* The rank that is waited for may itself wait for the one that aborted. */
-tt_status tti_check_aborts(tti_team *team, const tti_doing *doing)
+bool tti_did_part(const tti_team *team, int rank)
 {
+    uint64_t word =
+        atomic_load_explicit(&tti_slot_of(team, rank, team->running)->word, memory_order_acquire);
+
+    return tti_has_begun(word, team->running) &&
+           atomic_load_explicit(&team->peers[rank].block->phase, memory_order_acquire) >=
+               team->last_phase;
+}
+
+/* A peer has timed out less than a second before this rank does: it is better to list the missing ranks oneself. */
+static bool times_out_soon_too(const tti_team *team, const tti_block *b)
+{
+    return b->status == TT_ERR_TIMEOUT && team->deadline_ns != TTI_NEVER &&
+           team->deadline_ns - tti_now_ns() < 1000000000;
+}
+
+/* A rank that said that it left, failed or aborted. Aborts count in any case. */
+static tt_status check_standing(tti_team *team, int rank, bool waited_for, const tti_doing *doing)
+{
+    const tti_block *b = team->peers[rank].block;
+    int standing = atomic_load_explicit(&b->state, memory_order_acquire);
+
+    if (standing == TTI_STANDING_HERE ||
+        (standing == TTI_STANDING_FAILED && times_out_soon_too(team, b)))
+        return TT_OK;
+    if (standing != TTI_STANDING_ABORTED && !waited_for && tti_did_part(team, rank))
+        return TT_OK;
+    return gone(team, rank, standing, doing);
+}
+
+tt_status tti_check_peers(tti_team *team, int waited_for, const tti_doing *doing)
+{
+    TT_TRY(tti_check_self(team, doing));
+    /* First those who died without a word: when others left or failed, that may be why. */
+    for (int r = 0; r < team->size; r++) {
+        const tti_peer *p = &team->peers[r];
+
+        if (tt_unlikely(atomic_load_explicit(&p->dead, memory_order_acquire)) &&
+            atomic_load_explicit(&p->block->state, memory_order_acquire) == TTI_STANDING_HERE &&
+            (r == waited_for || !tti_did_part(team, r)))
+            return fail_gone(team, r, doing);
+    }
+    TT_TRY(check_standing(team, waited_for, true, doing));
     for (int r = 0; r < team->size; r++)
-        if (atomic_load_explicit(&team->peers[r].block->state, memory_order_acquire) ==
-            TTI_STANDING_ABORTED)
-            return gone(team, r, TTI_STANDING_ABORTED, doing);
-    return TT_OK;
+        if (r != team->rank)
+            TT_TRY(check_standing(team, r, r == waited_for, doing));
+    return tti_check_awaited(team, doing);
 }
 
 /* ---- saying it to the others ------------------------------------------------------------ */
@@ -121,14 +202,15 @@ void tti_team_abort(tti_team *team, const char *reason)
 tt_status tti_team_break(tti_team *team, tt_status st)
 {
     team->broken = st;
-    snprintf(team->broken_text, sizeof team->broken_text, "%s", tt_last_error());
+    snprintf(team->broken_text, sizeof team->broken_text, "%s", tti_last_error());
     tti_set_standing(team, TTI_STANDING_FAILED, st, team->broken_text);
     return st;
 }
 
 /* ---- lists of ranks ---------------------------------------------------------------------- */
 
-static void add_ranks(const tti_team *team, uint64_t n, bool came, tti_text *t)
+/* Ranks that have, or have not, begun the operation; listed in the fields too. */
+static void add_ranks(const tti_team *team, uint64_t n, bool came, tti_text *t, tt_error_info *e)
 {
     int found = 0, total = 0;
 
@@ -139,9 +221,10 @@ static void add_ranks(const tti_team *team, uint64_t n, bool came, tti_text *t)
 
             if ((r == team->rank || tti_has_begun(word, n)) != came)
                 continue;
-            if (pass == 0)
+            if (pass == 0) {
                 total++;
-            else
+                tti_error_info_add_rank(e, team->peers[r].who.global_rank);
+            } else
                 tti_text_addf(t, "%s%d", found++ == 0 ? (total == 1 ? "rank " : "ranks ") : ", ",
                               team->peers[r].who.global_rank);
         }
@@ -176,15 +259,17 @@ static int furthest_behind(const tti_team *team, int waited_for)
 tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing)
 {
     tti_text came = { 0 }, missing = { 0 };
+    tt_error_info here = { 0 }, e = { .kind = TT_ERROR_MISSING };
     tt_status st;
 
     waited_for = furthest_behind(team, waited_for);
-    add_ranks(team, team->n, true, &came);
-    add_ranks(team, team->n, false, &missing);
+    add_ranks(team, team->n, true, &came, &here);
+    add_ranks(team, team->n, false, &missing, &e);
     st = TT_FAIL(
         TT_ERR_TIMEOUT, "group %s: %s %llu: timed out waiting for rank %d; %s came, %s did not",
         team->group, doing->what, (unsigned long long)doing->seq,
         team->peers[waited_for].who.global_rank, tti_text_str(&came), tti_text_str(&missing));
+    add_fields(team, doing, &e);
     tti_text_fini(&came);
     tti_text_fini(&missing);
     return st;
