@@ -11,7 +11,7 @@ const tti_driver *const tti_drivers[] = {
     NULL,
 };
 
-const tti_kernels *const tti_kernel_rows[] = {
+const tti_kernels *tti_kernel_rows[] = {
     [TT_DEVICE_CPU] = &tti_kernels_cpu,
     [TT_DEVICE_CL] = &tti_kernels_accel,
 };

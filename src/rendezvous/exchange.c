@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everybody's bytes to everybody, through a store. Each rank sets its own value and adds one to a count;
  * whoever brings the count to the size sets `done`, for which the others wait: four requests per rank,
- * however many there are. Between slices of waiting a rank looks whether somebody has died. */
+ * however many there are. Between slices of waiting a rank looks whether somebody has died or given up.
+ * models/create.pml checks that nobody waits for ever and that only who failed is blamed. */
 #include "rendezvous/exchange.h"
 
 #include <stdio.h>
@@ -14,11 +15,14 @@
 #include "store/store.h"
 #include "store/wire.h"
 
-#define SLICE_MS 40
+#define SLICE_MS 20
 #define PRESENT_MS 2000 /* to get what is there, from a busy server */
-#define PEEKS 16        /* values looked at per slice */
+#define PEEKS 8         /* values looked at per slice */
+#define PIDS 64         /* processes looked at per slice */
+#define CAUSE_MS 20     /* for the launcher to say how a rank ended */
 #define HEAD 8          /* of a value: version, number of bytes */
 #define KEY_SIZE 160
+#define GAVE_UP "x/gave up" /* status, rank and words of the first rank that gave up */
 
 tt_status tti_exit_record(tt_store *root, int global_rank, const char *words)
 {
@@ -30,11 +34,31 @@ tt_status tti_exit_record(tt_store *root, int global_rank, const char *words)
     return tt_store_append(root, TTI_EXIT_LIST, entry, (size_t)n);
 }
 
+tt_status tti_exit_announce(tt_store *root)
+{
+    return tt_store_append(root, TTI_EXIT_LIST, " ", 1);
+}
+
+static bool is_present(tt_store *s, const char *key)
+{
+    bool present = false;
+
+    return tt_store_check(s, &key, 1, &present) == TT_OK && present;
+}
+
+/* Whether the exit key is there by the end of the wait. Without somebody who notes exits it will not come. */
+static bool has_exit_key(tt_store *root, const char *key, int timeout_ms)
+{
+    if (is_present(root, key))
+        return true;
+    return timeout_ms > 0 && is_present(root, TTI_EXIT_LIST) &&
+           tt_store_wait(root, &key, 1, timeout_ms) == TT_OK;
+}
+
 void tti_exit_cause(tt_store *root, int global_rank, int timeout_ms, char *text, size_t size)
 {
     tti_error_copy kept;
-    const char *key;
-    char name[40];
+    char key[40];
     tt_blob blob;
 
     if (size > 0)
@@ -43,9 +67,8 @@ void tti_exit_cause(tt_store *root, int global_rank, int timeout_ms, char *text,
         return;
     tti_error_save(&kept);
     root = tti_store_root(root);
-    snprintf(name, sizeof name, TTI_EXIT_KEY, global_rank);
-    key = name;
-    if (root != NULL && tt_store_wait(root, &key, 1, timeout_ms > 0 ? timeout_ms : 1) == TT_OK &&
+    snprintf(key, sizeof key, TTI_EXIT_KEY, global_rank);
+    if (root != NULL && has_exit_key(root, key, timeout_ms) &&
         tt_store_get(root, key, &blob) == TT_OK) {
         snprintf(text, size, "%.*s", (int)(blob.size > 400 ? 400 : blob.size),
                  (const char *)blob.data);
@@ -177,34 +200,69 @@ static bool arrived(const tti_meeting *m, const char *step, int rank)
     return tt_store_check(m->store, &key, 1, &present) == TT_OK && present;
 }
 
-/* Ranks that give up because of a dead one end as well, and would be blamed in their turn: the first to be found
- * dead is noted in the store, and it is the one that all name. */
-int tti_exchange_dead(const tti_meeting *m, int rank)
-{
-    char mine[16];
-    tt_blob held = { 0 };
+/* ---- ranks that gave up ------------------------------------------------------------------ */
 
-    snprintf(mine, sizeof mine, "%d", rank);
-    if (tt_store_compare_set(m->store, "x/dead", NULL, 0, mine, strlen(mine), &held) == TT_OK) {
-        int noted = atoi(held.data);
-        rank = noted >= 0 && noted < m->size ? noted : rank;
-    }
-    tt_blob_free(&held);
-    return rank;
+/* Ranks that give up because of another one may end before the rest has noticed anything, and would be blamed in its
+ * place. So the first rank that gives up says why, and all others fail with its words. */
+void tti_exchange_give_up(const tti_meeting *m, tt_status st, const char *words)
+{
+    tti_text value = { 0 };
+    tt_blob held = { 0 };
+    tti_error_copy kept;
+
+    tti_error_save(&kept); /* when it cannot be said, the others have their time-outs */
+    tti_text_addf(&value, "%d %d %s", (int)st, m->rank, words);
+    if (m->size > 1 && tt_store_compare_set(m->store, GAVE_UP, NULL, 0, tti_text_str(&value),
+                                            value.n, &held) == TT_OK)
+        tt_blob_free(&held);
+    tti_text_fini(&value);
+    tti_error_restore(&kept);
 }
 
-/* A rank is known to have ended: say so, with all that is known about it. */
-static tt_status fail_dead(const tti_meeting *m, const char *step, int rank, int wait_ms)
+/* Deaths and time-outs are about other ranks than the one that noticed them. */
+static tt_status fail_as_told(const tti_meeting *m, const char *step, const char *told)
 {
-    rank = tti_exchange_dead(m, rank);
-    const tti_ident *id = m->idents != NULL ? &m->idents[rank] : NULL;
+    char *end;
+    tt_status st = (tt_status)strtol(told, &end, 10);
+    int rank = (int)strtol(end, &end, 10);
+
+    end += *end == ' ';
+    if (st == TT_ERR_PEER || st == TT_ERR_TIMEOUT)
+        return TT_FAIL(st, "%s", end);
+    return TT_FAIL(TT_ERR_PEER, "group %s: %s: rank %d gave up: %s", m->group, step, rank, end);
+}
+
+static tt_status look_who_gave_up(const tti_meeting *m, const char *step)
+{
+    tt_status st;
+    tt_blob blob;
+
+    if (!is_present(m->store, GAVE_UP))
+        return TT_OK;
+    TT_TRY(tt_store_get(m->store, GAVE_UP, &blob));
+    st = fail_as_told(m, step, blob.data);
+    tt_blob_free(&blob);
+    return st;
+}
+
+/* ---- ranks that died --------------------------------------------------------------------- */
+
+/* A rank is known to have ended: say so, with all that is known about it. `id` may be NULL. */
+static tt_status fail_dead(const tti_meeting *m, const char *step, int rank, const tti_ident *id)
+{
     char cause[420], who[120] = "";
 
-    tti_exit_cause(m->root, global_of(m, rank), wait_ms, cause, sizeof cause);
+    TT_TRY(look_who_gave_up(m, step)); /* it may have ended because of another one */
+    tti_exit_cause(m->root, global_of(m, rank), CAUSE_MS, cause, sizeof cause);
     if (id != NULL)
         snprintf(who, sizeof who, " (pid %d on %.63s)", id->pid, id->host);
     return TT_FAIL(TT_ERR_PEER, "group %s: %s: rank %d%s has ended%s%s", m->group, step, rank, who,
                    cause[0] != '\0' ? ": " : "", cause);
+}
+
+static const tti_ident *ident_of(const tti_meeting *m, int rank)
+{
+    return m->idents != NULL ? &m->idents[rank] : NULL;
 }
 
 /* Whether the launcher has noted the end of a member. */
@@ -231,7 +289,20 @@ static tt_status look_at_exits(const tti_meeting *m, const char *step)
                 dead = r;
     }
     tt_blob_free(&blob);
-    return dead < 0 ? TT_OK : fail_dead(m, step, dead, 1);
+    return dead < 0 ? TT_OK : fail_dead(m, step, dead, ident_of(m, dead));
+}
+
+/* A rank that came to the first exchange said who it is there; it may have died since. */
+static tt_status check_ident(const tti_meeting *m, const char *step, int rank, const void *mine,
+                             const tt_blob *b)
+{
+    tti_ident theirs, ours;
+
+    TT_TRY(take_value(m, rank, b, mine, sizeof theirs, (uint8_t *)&theirs));
+    memcpy(&ours, mine, sizeof ours);
+    if (rank != m->rank && tti_ident_same_host(&theirs, &ours) && !tti_ident_alive(&theirs))
+        return fail_dead(m, step, rank, &theirs);
+    return TT_OK;
 }
 
 /* A few exit keys without the list, and a few values that are there already; others at each call. */
@@ -251,27 +322,52 @@ static tt_status look_at_some(const tti_meeting *m, const char *step, const void
                 continue;
             value_key(name, step, rank);
             TT_TRY(tt_store_get(m->store, name, &blob));
-            st = take_value(m, rank, &blob, mine, n, NULL);
+            st = check_ident(m, step, rank, mine, &blob);
             tt_blob_free(&blob);
             TT_TRY(st);
         } else if (m->root != NULL) {
             snprintf(name, sizeof name, TTI_EXIT_KEY, global_of(m, rank));
             TT_TRY(tt_store_check(m->root, &key, 1, &present));
             if (present)
-                return fail_dead(m, step, rank, 1);
+                return fail_dead(m, step, rank, ident_of(m, rank));
         }
     }
     return TT_OK;
 }
 
-/* Members on this host whose process is gone. */
-static tt_status look_at_pids(const tti_meeting *m, const char *step)
+/* Members on this host whose process is gone; others at each call when there are many. */
+static tt_status look_at_pids(const tti_meeting *m, const char *step, int *next)
 {
-    for (int r = 0; m->idents != NULL && r < m->size; r++)
+    for (int i = 0; m->idents != NULL && i < PIDS && i < m->size; i++) {
+        int r = (*next)++ % m->size;
+
         if (r != m->rank && tti_ident_same_host(&m->idents[r], &m->idents[m->rank]) &&
             !tti_ident_alive(&m->idents[r]))
-            return fail_dead(m, step, r, 20);
+            return fail_dead(m, step, r, &m->idents[r]);
+    }
     return TT_OK;
+}
+
+/* Requests fail: without a launcher rank 0 of the world serves the store, and may have ended. */
+static tt_status fail_without_store(const tti_meeting *m, const char *step, tt_status st)
+{
+    char words[512];
+
+    snprintf(words, sizeof words, "%s", tt_last_error());
+    for (int r = 0; m->idents != NULL && r < m->size; r++)
+        if (global_of(m, r) == 0 && r != m->rank &&
+            tti_ident_same_host(&m->idents[r], &m->idents[m->rank]) &&
+            !tti_ident_alive(&m->idents[r]))
+            return TT_FAIL(
+                TT_ERR_PEER,
+                "group %s: %s: rank %d (pid %d on %.63s) has ended, and the store cannot "
+                "be reached since: %s",
+                m->group, step, r, m->idents[r].pid, m->idents[r].host, words);
+    return TT_FAIL(
+        st,
+        "group %s: %s: the store, which global rank 0 serves unless a launcher does, cannot "
+        "be reached: %s",
+        m->group, step, words);
 }
 
 static tt_status fail_late(const tti_meeting *m, const char *step)
@@ -317,7 +413,7 @@ static tt_status wait_done(const tti_meeting *m, const char *step, const void *m
     int64_t deadline = tti_deadline(m->timeout_ms);
     char name[KEY_SIZE];
     const char *key = name;
-    int next = m->rank + 1;
+    int next = m->rank + 1, next_pid = 0;
 
     snprintf(name, sizeof name, "x/%.100s/done", step);
     for (;;) {
@@ -329,9 +425,11 @@ static tt_status wait_done(const tti_meeting *m, const char *step, const void *m
             return st;
         if (all_arrived(m, step))
             return TT_OK;
-        TT_TRY(look_at_pids(m, step));
-        TT_TRY(look_at_exits(m, step));
+        /* First what this rank can see for itself: that ranks were told different things is more than that one gave up. */
         TT_TRY(look_at_some(m, step, mine, n, &next));
+        TT_TRY(look_who_gave_up(m, step));
+        TT_TRY(look_at_pids(m, step, &next_pid));
+        TT_TRY(look_at_exits(m, step));
         if (left == 0)
             return fail_late(m, step);
     }
@@ -372,6 +470,8 @@ tt_status tti_exchange(const tti_meeting *meeting, const char *step, const void 
             return TT_ERR_NOMEM;
     }
     st = exchange(&m, step, mine, n, all);
+    if (st == TT_ERR_IO)
+        st = fail_without_store(&m, step, st);
     tt_store_free(m.root);
     return st;
 }

@@ -15,6 +15,9 @@
 #define TTI_EXIT_LIST "tutti/exits"
 
 tt_status tti_exit_record(tt_store *root, int global_rank, const char *words);
+/* Makes the list, empty. Whoever is going to note the ends of ranks says so before there are any: ranks wait for a cause
+ * only where the list is. */
+tt_status tti_exit_announce(tt_store *root);
 
 #define TTI_IDENT_VERSION 1
 
@@ -32,6 +35,8 @@ typedef struct tti_ident {
 } tti_ident;
 
 tt_status tti_ident_self(int global_rank, int world_size, tti_ident *ident_p);
+/* The same running kernel; its processes see each other only where the pid namespace is the same too. */
+bool tti_ident_same_kernel(const tti_ident *a, const tti_ident *b);
 bool tti_ident_same_host(const tti_ident *a, const tti_ident *b);
 /* False when that process (on this host) is known to have ended. */
 bool tti_ident_alive(const tti_ident *ident);
@@ -47,18 +52,20 @@ typedef struct tti_meeting {
     int timeout_ms;
 } tti_meeting;
 
-/* Everybody's n bytes, in the order of ranks. Fails within 0.1 s when a rank that is missing has died (PEER,
- * with its rank, pid and, if known, exit cause), else at the time-out (TIMEOUT, naming all missing ranks). */
+/* Everybody's n bytes, in the order of ranks. Fails within 50 ms when a rank has died (PEER, with its rank, pid
+ * and, if known, exit cause) or gave up (with its words), else at the time-out (TIMEOUT, naming all missing ranks). */
 tt_status tti_exchange(const tti_meeting *m, const char *step, const void *mine, size_t n,
                        void *all);
 
-/* Notes that `rank` was found dead, and gives the rank that was noted first: the one to name. */
-int tti_exchange_dead(const tti_meeting *m, int rank);
+/* Says to the others that this rank makes the group no longer, and why. To be called whenever a rank fails while the group is
+ * made; the first one counts. Keeps the last error. */
+void tti_exchange_give_up(const tti_meeting *m, tt_status st, const char *words);
 
 /* Takes what this rank put into the store for `step` out again; once nobody needs it any more. */
 void tti_exchange_forget(const tti_meeting *m, const char *step);
 
-/* The words of the exit key of a rank, "" when there is none; waits at most `timeout_ms`. */
+/* The words of the exit key of a rank, "" when there is none; waits at most `timeout_ms`, and only where
+ * somebody notes exits. */
 void tti_exit_cause(tt_store *root, int global_rank, int timeout_ms, char *text, size_t size);
 
 #endif

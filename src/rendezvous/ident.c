@@ -78,10 +78,14 @@ tt_status tti_ident_self(int global_rank, int world_size, tti_ident *ident_p)
     return TT_OK;
 }
 
+bool tti_ident_same_kernel(const tti_ident *a, const tti_ident *b)
+{
+    return a->boot_id[0] != '\0' && strncmp(a->boot_id, b->boot_id, sizeof a->boot_id) == 0;
+}
+
 bool tti_ident_same_host(const tti_ident *a, const tti_ident *b)
 {
-    return a->boot_id[0] != '\0' && strncmp(a->boot_id, b->boot_id, sizeof a->boot_id) == 0 &&
-           a->pid_namespace == b->pid_namespace;
+    return tti_ident_same_kernel(a, b) && a->pid_namespace == b->pid_namespace;
 }
 
 bool tti_ident_alive(const tti_ident *ident)
