@@ -125,7 +125,7 @@ TT_API void tt_pg_coalesce_cancel(tt_pg *pg);
 
 /* Messages between two ranks with equal tags arrive in the order sent. Tags are 0 or more. A message
  * of another size than the receiver's tensor is an error on the receiver. Sending to oneself works if
- * the receive is or gets posted. */
+ * the receive is or gets posted. From anyone: TT_ERR_PEER once a rank died or aborted, see docs. */
 TT_API tt_status tt_pg_send(tt_pg *pg, tt_tensor *t, int dest, int tag, const tt_coll_options *opt,
                             tt_work **work_p);
 /* source_p (may be NULL) tells who sent it, if the call waits; tt_work_source if it does not. */

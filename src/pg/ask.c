@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/error.h"
 #include "base/env.h"
 #include "pg/pg.h"
 #include "tensor/tensor.h"
@@ -35,7 +36,9 @@ const char *tt_pg_desc(const tt_pg *pg)
 
 const char *tt_pg_backend(const tt_pg *pg)
 {
-    if (pg == NULL || pg->ops == NULL)
+    if (pg == NULL)
+        return TT_NULL_GIVEN("backend", "a group");
+    if (pg->ops == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "backend: this process is not in the group %s",
                             tt_pg_name(pg));
     return pg->ops->name;
@@ -48,7 +51,9 @@ int tt_pg_timeout(const tt_pg *pg)
 
 tt_status tt_pg_set_timeout(tt_pg *pg, int timeout_ms)
 {
-    if (pg == NULL || timeout_ms < 1)
+    if (pg == NULL)
+        return tti_null_given("set_timeout", "a group");
+    if (timeout_ms < 1)
         return TT_FAIL(TT_ERR_INVALID, "set_timeout: expected a group and 1 ms or more, got %d",
                        timeout_ms);
     atomic_store_explicit(&pg->timeout_ms, timeout_ms, memory_order_relaxed);
@@ -110,21 +115,10 @@ const char *tt_backend_name(int index)
 
 /* ---- checks --------------------------------------------------------------------------------------- */
 
-/* Often the call that should have given the group failed, and its words say more. */
-static tt_status no_group(const char *op)
-{
-    tti_error_copy before;
-
-    tti_error_save(&before);
-    if (before.status == TT_OK)
-        return TT_FAIL(TT_ERR_INVALID, "%s: no group", op);
-    return TT_FAIL(TT_ERR_INVALID, "%s: no group; the error before this one: %s", op, before.text);
-}
-
 tt_status tti_pg_check(const tt_pg *pg, const char *op)
 {
     if (__builtin_expect(pg == NULL, 0))
-        return no_group(op);
+        return tti_null_given(op, "a group");
     if (__builtin_expect(pg->fork_id != atomic_load_explicit(&tti_fork_id, memory_order_relaxed),
                          0))
         return TT_FAIL(TT_ERR_INVALID,
@@ -172,7 +166,7 @@ static tt_debug_level from_environment(void)
     if (text == NULL)
         text = tti_foreign_get(TTI_FOREIGN_TORCH_DISTRIBUTED_DEBUG);
     if (text != NULL && *text != '\0' && tt_debug_level_parse(text, &level) != TT_OK)
-        tt_warn("environment", "%s; the level stays off", tt_last_error());
+        tt_warn("environment", "%s; the level stays off", tti_last_error());
     return level;
 }
 

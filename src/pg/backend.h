@@ -29,10 +29,13 @@ typedef struct tti_backend_ops {
     void (*close)(tti_backend *b);
     void (*abort)(tti_backend *b, const char *reason);
     int (*dead)(tti_backend *b, int *ranks);
+    /* Optional; see tti_team_replace and tti_team_replaced. */
+    void (*replace)(tti_backend *b, const int *ranks, int n);
+    void (*replaced)(tti_backend *b);
 
     tt_status (*run)(tti_backend *b, const tti_coll *c);
-    tt_status (*monitored_barrier)(tti_backend *b, uint64_t seq, int64_t deadline_ns,
-                                   bool report_all);
+    tt_status (*monitored_barrier)(tti_backend *b, tti_monitored_by by, uint64_t seq,
+                                   int64_t deadline_ns, bool report_all);
 
     const tti_p2p_ops *p2p; /* NULL: messages are done as soon as they start, and nothing arrives */
 

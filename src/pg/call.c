@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: from tensors to spans, recorded and profiled, run here or queued. */
+#include "base/error.h"
 #include "pg/call.h"
 
 #include <string.h>
@@ -33,6 +34,7 @@ tti_call *tti_call_open(tti_call *stack, tt_pg *pg, const char *op, const tt_col
                         ? opt->timeout_ms
                         : atomic_load_explicit(&pg->timeout_ms, memory_order_relaxed);
     c->mark = NULL;
+    c->issued = false;
     c->n_args = c->n_spans = c->n_parts = 0;
     c->cap_args = TTI_SMALL_CALL;
     c->cap_spans = 2 * TTI_SMALL_CALL;
@@ -78,19 +80,54 @@ tti_part *tti_call_part(tti_call *c, tti_coll_kind kind, const tt_coll_options *
     return p;
 }
 
-tt_status tti_call_arg(tti_call *c, tt_tensor *t, bool in, bool out, tti_span *span_p)
+static tt_status add_arg(tti_call *c, tt_tensor *t, bool in, bool out, bool apart, tti_span *span_p)
 {
     TT_TRY(grow((void **)&c->args, c->small_args, c->n_args, &c->cap_args, sizeof *c->args));
     tti_call_tensor *a = &c->args[c->n_args];
     size_t bytes = (size_t)t->numel * tti_esize(t);
 
-    TT_TRY(tti_stage_open(&a->stage, t, in));
+    TT_TRY(tti_stage_open(&a->stage, t, in, apart));
     a->t = c->on_heap ? tt_tensor_retain(t) : t;
     a->in = in;
     a->out = out;
     c->n_args++;
     *span_p = (tti_span){ a->stage.data, bytes };
     return TT_OK;
+}
+
+tt_status tti_call_arg(tti_call *c, tt_tensor *t, bool in, bool out, tti_span *span_p)
+{
+    return add_arg(c, t, in, out, false, span_p);
+}
+
+/* How many bytes lie between the first element's beginning and the last one's end. */
+static size_t extent(const tt_tensor *t)
+{
+    int64_t last = 0;
+
+    for (int i = 0; i < t->n_dims; i++)
+        last += (t->dims[i] - 1) * t->strides[i];
+    return t->numel > 0 ? (size_t)(last + 1) * tti_esize(t) : 0;
+}
+
+/* Whether both tensors may have an element at the same place. Host memory is compared by address, because tensors that
+ * wrap the same memory have storages of their own. */
+static bool share_memory(const tt_tensor *a, const tt_tensor *b)
+{
+    const char *first_a = tti_data(a), *first_b = tti_data(b);
+
+    if (a->device.kind != TT_DEVICE_CPU || b->device.kind != TT_DEVICE_CPU)
+        return tti_storage_whole(a->storage) == tti_storage_whole(b->storage);
+    return first_a < first_b + extent(b) && first_b < first_a + extent(a);
+}
+
+tt_status tti_call_arg_in_place(tti_call *c, tt_tensor *t, tti_span *span_p)
+{
+    bool apart = false;
+
+    for (int i = 0; i < c->n_args && !apart; i++)
+        apart = share_memory(c->args[i].t, t);
+    return add_arg(c, t, true, true, apart, span_p);
 }
 
 static tt_status add_span(tti_call *c, tti_span span)
@@ -139,8 +176,20 @@ tt_status tti_call_pieces(tti_call *c, tt_tensor *t, bool out, const size_t *siz
     return TT_OK;
 }
 
+/* Ends the records of a call that was issued but never run. */
+static __attribute__((noinline)) void end_unrun(tti_call *c)
+{
+    tt_status st = tt_last_status();
+
+    tti_recorder_ended(c->pg->recorder, c->ticket, st != TT_OK ? st : TT_ERR_ABORTED);
+    if (c->mark != NULL)
+        tti_prof_op_end(c->mark, true);
+}
+
 void tti_call_drop(tti_call *c)
 {
+    if (__builtin_expect(c->issued, 0))
+        end_unrun(c);
     if (c->free_ctx != NULL)
         c->free_ctx(c->ctx);
     for (int i = 0; i < c->n_args; i++) {
@@ -248,23 +297,20 @@ static tt_status run_part(tti_call *c, tti_part *p)
 /* The words of a call whose time is over say how long that was. */
 static void add_time(const tti_call *c, tt_status st)
 {
-    tti_error_copy cause;
-
-    if (st != TT_ERR_TIMEOUT)
-        return;
-    tti_error_save(&cause);
-    TT_FAIL(st, "%s, after %d ms", cause.text, c->timeout_ms);
+    if (st == TT_ERR_TIMEOUT)
+        tti_error_add(", after %d ms", c->timeout_ms);
 }
 
 /* The end of a call, on the records. */
 static void end(tti_call *c, tt_status st)
 {
     if (st != TT_OK)
-        tti_recorder_dump(c->pg->recorder, tt_status_name(st), tt_last_error());
+        tti_recorder_dump(c->pg->recorder, tt_status_name(st), tti_last_error());
     if (c->mark != NULL) {
         tti_prof_op_end(c->mark, st != TT_OK);
         c->mark = NULL;
     }
+    c->issued = false;
 }
 
 void tti_run_lock(tt_pg *pg)
@@ -283,6 +329,11 @@ void tti_run_unlock(tt_pg *pg)
  * meanwhile is not the same on all ranks. */
 static _Thread_local const tti_call *running;
 
+uint64_t tti_running_seq(const tt_pg *pg)
+{
+    return running != NULL && running->pg == pg ? running->seq : 0;
+}
+
 tt_status tti_call_run(tti_call *c)
 {
     tt_pg *pg = c->pg;
@@ -290,10 +341,12 @@ tt_status tti_call_run(tti_call *c)
     bool alone;
 
     if (c->fn != NULL) {
+        const tti_call *outer = running; /* a function may run another one */
+
         tti_recorder_started(pg->recorder, c->ticket);
         running = c;
         st = c->fn(c->ctx, pg);
-        running = NULL;
+        running = outer;
         tti_recorder_ended(pg->recorder, c->ticket, st);
         end(c, st);
         return st;
@@ -345,7 +398,7 @@ static tt_status queue(tti_call *c, tt_work **work_p)
     return TT_OK;
 }
 
-/* Asynchronous works are under way: wait for the turn, on the engine thread. */
+/* Runs it on the engine thread, after what was queued before, and waits for its end. */
 static tt_status wait_turn(tti_call *c)
 {
     tt_work *w = tti_work_new(c->pg, c->op, c->seq);
@@ -355,11 +408,27 @@ static tt_status wait_turn(tti_call *c)
         w->call = c;
         st = tti_engine_submit(c->pg, w);
     }
-    if (st != TT_OK)
-        tti_call_drop(c);
-    else
+    if (st == TT_OK)
         st = tt_work_wait(w, 0);
+    else
+        tti_call_drop(c);
     tt_work_free(w);
+    return st;
+}
+
+/* The one rule for calls whose end the caller waits for. On the engine thread of the group they run at once: the thread would
+ * wait for itself. Elsewhere they wait while works are queued, because ranks must run calls in the order of their numbers;
+ * functions always run on the engine. */
+static tt_status run_and_wait(tti_call *c)
+{
+    bool queued = atomic_load_explicit(&c->pg->n_pending, memory_order_acquire) != 0;
+
+    if ((queued || c->fn != NULL) && !tti_on_engine(c->pg))
+        return wait_turn(c);
+    tt_status st = tti_call_run(c);
+    tti_call_drop(c);
+    if (st == TT_OK)
+        tti_error_passed();
     return st;
 }
 
@@ -379,6 +448,7 @@ void tti_call_issue(tti_call *c)
         c->seq = 1 + atomic_fetch_add_explicit(&pg->seq, 1, memory_order_relaxed);
     }
     record(c, alone);
+    c->issued = true;
     if (alone)
         tti_alone_leave(&pg->alone);
     if (tti_prof_on())
@@ -387,16 +457,10 @@ void tti_call_issue(tti_call *c)
 
 tt_status tti_call_submit(tti_call *c, tt_work **work_p)
 {
-    if (c->on_heap && work_p == NULL)
+    if (c->on_heap && c->fn == NULL && work_p == NULL)
         return tti_collect(c);
     tti_call_issue(c);
-    if (work_p != NULL)
-        return queue(c, work_p);
-    if (atomic_load_explicit(&c->pg->n_pending, memory_order_acquire) != 0 && !tti_on_engine(c->pg))
-        return wait_turn(c);
-    tt_status st = tti_call_run(c);
-    tti_call_drop(c);
-    return st;
+    return work_p != NULL ? queue(c, work_p) : run_and_wait(c);
 }
 
 tt_status tti_call_finish(tti_call *c, tt_status st, tt_work **work_p)

@@ -31,6 +31,7 @@ struct tti_call {
     const void *site; /* where the public call returns to */
     int peer;         /* root, or -1 */
     bool async, on_heap;
+    bool issued; /* it has a ticket and perhaps a mark that have to be ended */
     uint64_t seq;
     uint64_t ticket; /* of the recorder */
     int timeout_ms;
@@ -59,6 +60,8 @@ tti_call *tti_call_open(tti_call *stack, tt_pg *pg, const char *op, const tt_col
                         tt_work **work_p, const void *site);
 /* Ends it early. */
 void tti_call_drop(tti_call *c);
+/* The number of the function that this thread runs on the group (tti_pg_run_async); 0: none. */
+uint64_t tti_running_seq(const tt_pg *pg);
 /* Runs or queues it, and drops it in the end. */
 tt_status tti_call_submit(tti_call *c, tt_work **work_p);
 /* The last word of every public call: submits it, or drops it if building it failed with `st`. */
@@ -70,6 +73,9 @@ tt_status tti_call_run(tti_call *c);
 tti_part *tti_call_part(tti_call *c, tti_coll_kind kind, const tt_coll_options *opt);
 /* Adds a tensor (checked before) and gives its span. */
 tt_status tti_call_arg(tti_call *c, tt_tensor *t, bool in, bool out, tti_span *span_p);
+/* The same for a tensor that is input and output. If it shares memory with a tensor of an earlier part of the call, it
+ * travels as a copy of its own, so that every part reads what was there before the call. */
+tt_status tti_call_arg_in_place(tti_call *c, tt_tensor *t, tti_span *span_p);
 /* The same for the newest part's lists. */
 tt_status tti_call_list_in(tti_call *c, tt_tensor *t);
 tt_status tti_call_list_out(tti_call *c, tt_tensor *t);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that the public operations share. */
+#include "base/error.h"
 #include "pg/call.h"
 #include "tensor/tensor.h"
+#include "tensor/debug.h"
 
 tt_status tti_nonmember(const char *op, tt_work **work_p)
 {
@@ -16,9 +18,9 @@ tt_status tti_nonmember(const char *op, tt_work **work_p)
 
 tt_status tti_check_tensor(const tt_tensor *t, const char *op, const char *what)
 {
+    TT_TRY(tti_check_alive(t, op));
     if (t == NULL)
-        return tt_last_status() != TT_OK ? tt_last_status()
-                                         : TT_FAIL(TT_ERR_INVALID, "%s: %s is NULL", op, what);
+        return TTI_NULL("%s: %s is NULL", op, what);
     if (t->sparse != NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "%s: %s is sparse; only all_reduce takes sparse tensors",
                        op, what);

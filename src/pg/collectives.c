@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Broadcast, reductions and barriers. */
+#include "base/error.h"
 #include "pg/call.h"
 #include "tensor/tensor.h"
 
@@ -122,12 +123,12 @@ tt_status tt_pg_monitored_barrier(tt_pg *pg, const tt_coll_options *opt)
     tti_record rec = { .op = op, .seq = seq, .peer = -1, .site = SITE };
     tti_alone_end(&pg->alone);
     uint64_t ticket = tti_recorder_begun(pg->recorder, &rec);
-    tt_status st = pg->ops->monitored_barrier(pg->backend, seq,
+    tt_status st = pg->ops->monitored_barrier(pg->backend, TTI_MONITORED_PROGRAM, seq,
                                               tti_deadline(timeout == TT_NO_WAIT ? 0 : timeout),
                                               opt != NULL && opt->report_all_ranks);
     tti_recorder_ended(pg->recorder, ticket, st);
     if (st != TT_OK)
-        tti_recorder_dump(pg->recorder, tt_status_name(st), tt_last_error());
+        tti_recorder_dump(pg->recorder, tt_status_name(st), tti_last_error());
     return st;
 }
 
@@ -154,7 +155,7 @@ tt_status tt_pg_all_reduce_coalesced(tt_pg *pg, tt_tensor *const *ts, int n,
         if (p == NULL)
             return tti_call_finish(c, TT_ERR_NOMEM, work_p);
         p->c.dtype = (tt_dtype)ts[i]->dtype;
-        st = tti_call_arg(c, ts[i], true, true, &p->c.out);
+        st = tti_call_arg_in_place(c, ts[i], &p->c.out);
         p->c.in = p->c.out;
     }
     return tti_call_finish(c, st, work_p);

@@ -23,7 +23,7 @@ struct tt_future {
     atomic_bool done; /* set with mu held; status, value and error are then fixed */
     tt_status status;
     tt_value *value;
-    char *error;
+    tti_failure *failure;       /* NULL: none, or no memory for it */
     next_step *first, **last_p; /* mu: to be called in this order */
 };
 
@@ -46,7 +46,7 @@ tt_future *tt_future_retain(tt_future *f)
     return f;
 }
 
-static tt_status complete(tt_future *f, tt_status st, tt_value *v, char *error);
+static tt_status complete(tt_future *f, tt_status st, tt_value *v, tti_failure *failure);
 
 void tt_future_free(tt_future *f)
 {
@@ -54,12 +54,12 @@ void tt_future_free(tt_future *f)
         return;
     if (f->first != NULL) { /* nobody is left to complete it, but others wait for what follows */
         tti_ref(&f->refs);
-        complete(f, TT_ERR_ABORTED, NULL, tti_strdup("the future was given up"));
+        tt_future_fail(f, TT_ERR_ABORTED, "the future was given up");
         tt_future_free(f);
         return;
     }
     tt_value_free(f->value);
-    tti_mfree(f->error);
+    tti_mfree(f->failure);
     pthread_cond_destroy(&f->cv);
     pthread_mutex_destroy(&f->mu);
     tti_mfree(f);
@@ -70,19 +70,19 @@ bool tt_future_done(const tt_future *f)
     return f == NULL || atomic_load_explicit(&f->done, memory_order_acquire);
 }
 
-/* Completes it; `v` (a reference) and `error` are taken over. */
-static tt_status complete(tt_future *f, tt_status st, tt_value *v, char *error)
+/* Completes it; `v` (a reference) and `failure` are taken over. */
+static tt_status complete(tt_future *f, tt_status st, tt_value *v, tti_failure *failure)
 {
     pthread_mutex_lock(&f->mu);
     if (atomic_load_explicit(&f->done, memory_order_relaxed)) {
         pthread_mutex_unlock(&f->mu);
         tt_value_free(v);
-        tti_mfree(error);
+        tti_mfree(failure);
         return TT_FAIL(TT_ERR_INVALID, "future: it has been completed before");
     }
     f->status = st;
     f->value = v;
-    f->error = error;
+    f->failure = failure;
     next_step *steps = f->first;
     f->first = NULL;
     f->last_p = &f->first;
@@ -104,22 +104,41 @@ static tt_status complete(tt_future *f, tt_status st, tt_value *v, char *error)
 tt_status tt_future_set(tt_future *f, tt_value *v)
 {
     if (f == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "tt_future_set: no future");
+        return tti_null_given("future_set", "a future");
     tt_value *kept = v != NULL ? tt_value_retain(v) : tt_value_null_new();
     return kept != NULL ? complete(f, TT_OK, kept, NULL) : TT_ERR_NOMEM;
 }
 
 tt_status tt_future_fail(tt_future *f, tt_status st, const char *words)
 {
-    if (f == NULL || st == TT_OK)
-        return TT_FAIL(TT_ERR_INVALID, "tt_future_fail: expected a future and a failure");
-    return complete(f, st, NULL, words != NULL ? tti_strdup(words) : NULL);
+    tti_failure before;
+
+    if (f == NULL)
+        return tti_null_given("future_fail", "a future");
+    if (st == TT_OK)
+        return TT_FAIL(TT_ERR_INVALID, "future_fail: expected a failure, got TT_OK");
+    tti_failure_save(&before);
+    TT_FAIL(st, "%s", words != NULL ? words : tt_status_text(st));
+    tti_failure *failure = tti_failure_new();
+    if (before.error.status != TT_OK)
+        tti_failure_restore(&before);
+    else
+        tt_clear_error();
+    return complete(f, st, NULL, failure);
+}
+
+tt_status tti_future_fail_with(tt_future *f, tt_status st, tti_failure *failure)
+{
+    return complete(f, st, NULL, failure);
 }
 
 tt_status tt_future_wait(tt_future *f, int timeout_ms)
 {
-    if (f == NULL || timeout_ms < 0)
-        return TT_FAIL(TT_ERR_INVALID, "tt_future_wait: expected a future and 0 ms or more");
+    if (f == NULL)
+        return tti_null_given("future_wait", "a future");
+    if (timeout_ms < 0)
+        return TT_FAIL(TT_ERR_INVALID, "future_wait: expected a time-out of 0 ms or more, got %d",
+                       timeout_ms);
     int64_t deadline = timeout_ms == 0 ? TTI_NEVER : tti_deadline(timeout_ms);
     bool in_time = true;
 
@@ -130,15 +149,20 @@ tt_status tt_future_wait(tt_future *f, int timeout_ms)
     pthread_mutex_unlock(&f->mu);
     if (!done)
         return TT_FAIL(TT_ERR_TIMEOUT, "future: not done after a wait of %d ms", timeout_ms);
-    return f->status == TT_OK ? TT_OK : TT_FAIL(f->status, "%s", tt_future_error(f));
+    if (f->status != TT_OK)
+        return tti_failure_report(f->failure, f->status);
+    tti_error_passed();
+    return TT_OK;
 }
 
 tt_value *tt_future_value(const tt_future *f)
 {
-    if (f == NULL || !tt_future_done(f))
-        return TT_FAIL_NULL(TT_ERR_INVALID, "tt_future_value: it is not done yet");
+    if (f == NULL)
+        return TT_NULL_GIVEN("future_value", "a future");
+    if (!tt_future_done(f))
+        return TT_FAIL_NULL(TT_ERR_INVALID, "future_value: it is not done yet");
     if (f->status != TT_OK)
-        return TT_FAIL_NULL(f->status, "%s", tt_future_error(f));
+        return (void)tti_failure_report(f->failure, f->status), NULL;
     return f->value;
 }
 
@@ -146,7 +170,7 @@ const char *tt_future_error(const tt_future *f)
 {
     if (f == NULL || !tt_future_done(f) || f->status == TT_OK)
         return "";
-    return f->error != NULL ? f->error : tt_status_text(f->status);
+    return f->failure != NULL ? f->failure->error.text : tt_status_text(f->status);
 }
 
 /* Calls fn(ctx, f) at the end of f: now if it is done. `step` is used up. */
@@ -183,9 +207,7 @@ static void run_then(void *ctx, tt_future *f)
     if (v != NULL) {
         tt_future_set(t.out, v);
     } else if (tt_last_status() != TT_OK) {
-        tti_error_copy cause;
-        tti_error_save(&cause);
-        tt_future_fail(t.out, cause.status, cause.text);
+        tti_future_fail_with(t.out, tt_last_status(), tti_failure_new());
     } else {
         tt_future_fail(t.out, TT_ERR_INVALID, "the function of tt_future_then gave no value");
     }
@@ -196,7 +218,7 @@ static void run_then(void *ctx, tt_future *f)
 tt_future *tt_future_then(tt_future *f, tt_future_fn fn, void *ctx)
 {
     if (f == NULL || fn == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "tt_future_then: expected a future and a function");
+        return TT_NULL_GIVEN("future_then", "a future and a function");
     tt_future *out = tt_future_new();
     then_ctx *t = tti_malloc(sizeof *t);
     next_step *step = tti_calloc(1, sizeof *step);
@@ -218,8 +240,8 @@ tt_future *tt_future_then(tt_future *f, tt_future_fn fn, void *ctx)
 typedef struct outcome {
     struct all_ctx *all;
     tt_status status;
-    tt_value *value; /* a reference */
-    char *error;
+    tt_value *value;      /* a reference */
+    tti_failure *failure; /* NULL: none, or no memory for it */
 } outcome;
 
 typedef struct all_ctx {
@@ -242,14 +264,14 @@ static tt_value *values_of(all_ctx *a)
 
 static void finish_all(all_ctx *a)
 {
-    const outcome *failed = NULL;
+    outcome *failed = NULL;
 
     for (int i = 0; i < a->n && failed == NULL; i++)
         if (a->of[i].status != TT_OK)
             failed = &a->of[i];
     if (failed != NULL) {
-        tt_future_fail(a->out, failed->status,
-                       failed->error != NULL ? failed->error : tt_status_text(failed->status));
+        tti_future_fail_with(a->out, failed->status, failed->failure);
+        failed->failure = NULL;
     } else {
         tt_value *list = values_of(a);
         if (list != NULL)
@@ -260,7 +282,7 @@ static void finish_all(all_ctx *a)
     }
     for (int i = 0; i < a->n; i++) {
         tt_value_free(a->of[i].value);
-        tti_mfree(a->of[i].error);
+        tti_mfree(a->of[i].failure);
     }
     tt_future_free(a->out);
     tti_mfree(a);
@@ -278,17 +300,17 @@ static void one_of_all(void *ctx, tt_future *f)
 
     o->status = f->status;
     o->value = tt_value_retain(f->value);
-    o->error = f->status != TT_OK ? tti_strdup(tt_future_error(f)) : NULL;
+    o->failure = tti_failure_copy(f->failure);
     drop_one(o->all);
 }
 
 tt_future *tt_future_all(tt_future *const *fs, int n)
 {
     if (n < 0 || (n > 0 && fs == NULL))
-        return TT_FAIL_NULL(TT_ERR_INVALID, "tt_future_all: expected futures");
+        return TT_FAIL_NULL(TT_ERR_INVALID, "future_all: expected futures");
     for (int i = 0; i < n; i++)
         if (fs[i] == NULL)
-            return TT_FAIL_NULL(TT_ERR_INVALID, "tt_future_all: future %d of %d is NULL", i, n);
+            return (void)TTI_NULL("future_all: future %d of %d is NULL", i, n), NULL;
     tt_future *out = tt_future_new();
     all_ctx *a = tti_calloc(1, sizeof *a + (size_t)n * sizeof a->of[0]);
     next_step **steps = tti_calloc((size_t)n + 1, sizeof *steps);

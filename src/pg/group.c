@@ -87,12 +87,25 @@ static tt_status check_hosts(const tt_pg *pg)
 {
     for (int i = 0; i < pg->n_ranks; i++) {
         const tti_ident *a = &pg->idents[pg->rank], *b = &pg->idents[i];
-        if (!tti_ident_same_host(a, b))
-            return TT_FAIL(TT_ERR_UNSUPPORTED,
-                           "group %s: rank %d is on host %s and rank %d on host %s; backend %s "
-                           "joins the processes of one host",
-                           pg->name, a->global_rank, a->host, b->global_rank, b->host,
-                           pg->ops->name);
+        if (tti_ident_same_host(a, b))
+            continue;
+        if (tti_ident_same_kernel(a, b))
+            return TT_FAIL(
+                TT_ERR_UNSUPPORTED,
+                "group %s: rank %d and rank %d are on one host (%s) but in different pid "
+                "namespaces (containers): they cannot see each other's processes, which "
+                "backend %s needs; start them in one pid namespace",
+                pg->name, a->global_rank, b->global_rank, b->host, pg->ops->name);
+        if (a->boot_id[0] == '\0' || b->boot_id[0] == '\0')
+            return TT_FAIL(
+                TT_ERR_UNSUPPORTED,
+                "group %s: rank %d on host %s and rank %d on host %s: whether that is one "
+                "host cannot be told without /proc/sys/kernel/random/boot_id",
+                pg->name, a->global_rank, a->host, b->global_rank, b->host);
+        return TT_FAIL(TT_ERR_UNSUPPORTED,
+                       "group %s: rank %d is on host %s and rank %d on host %s; backend %s "
+                       "joins the processes of one host",
+                       pg->name, a->global_rank, a->host, b->global_rank, b->host, pg->ops->name);
     }
     return TT_OK;
 }
@@ -102,10 +115,6 @@ static void exit_cause(void *ctx, int rank, char *text, size_t size)
 {
     const tt_pg *pg = ctx;
 
-    if (pg->backend == NULL) { /* the group is still being made: others will ask whom to blame */
-        tti_meeting m = meeting_of(pg);
-        tti_exchange_dead(&m, rank);
-    }
     tti_exit_cause(pg->root, pg->global_ranks[rank], 30, text, size);
 }
 
@@ -190,6 +199,15 @@ static tt_status join(tt_pg *pg, const tti_group_args *a)
     return open_recorder(pg);
 }
 
+/* The others must not wait for this rank until their time is over. */
+static void give_up(const tt_pg *pg, tt_status st)
+{
+    tti_meeting m = meeting_of(pg);
+
+    if (pg->store != NULL)
+        tti_exchange_give_up(&m, st, tt_last_error());
+}
+
 static tt_status copy_args(tt_pg *pg, const tti_group_args *a)
 {
     pg->uid = tti_strdup(a->uid);
@@ -232,6 +250,8 @@ tt_pg *tti_group_new(const tti_group_args *a)
         pg->ops = a->ops;
         atomic_fetch_add_explicit(&n_groups, 1, memory_order_relaxed);
         st = join(pg, a);
+        if (st != TT_OK)
+            give_up(pg, st);
     }
     if (st == TT_OK)
         return pg;

@@ -2,6 +2,7 @@
 /* Meshes: the ranks of a group as a line or a grid, with a group along each dimension. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/refcount.h"
 #include "pg/pg.h"
 
@@ -18,7 +19,9 @@ struct tt_mesh {
 
 static tt_status check(const tt_pg *pg, const int *dims, int n_dims)
 {
-    if (pg == NULL || pg->rank < 0 || dims == NULL)
+    if (pg == NULL)
+        return tti_null_given("mesh", "a group");
+    if (pg->rank < 0 || dims == NULL)
         return TT_FAIL(TT_ERR_INVALID, "mesh: expected a group that this process is in, and sizes");
     if (n_dims < 1 || n_dims > MAX_MESH_DIMS)
         return TT_FAIL(TT_ERR_INVALID, "mesh: expected 1 or 2 dimensions, got %d", n_dims);
@@ -80,7 +83,9 @@ tt_mesh *tt_mesh_new(tt_pg *pg, const int *dims, int n_dims, const char *const *
 
 static bool has_dim(const tt_mesh *m, int dim)
 {
-    if (m != NULL && dim >= 0 && dim < m->n_dims)
+    if (m == NULL)
+        return tti_null_given("mesh", "a mesh") == TT_OK;
+    if (dim >= 0 && dim < m->n_dims)
         return true;
     TT_FAIL(TT_ERR_INVALID, "mesh: there is no dimension %d", dim);
     return false;

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between two ranks. */
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/refcount.h"
+#include "base/small.h"
 #include "pg/call.h"
 #include "pg/pack.h"
 #include "tensor/tensor.h"
@@ -103,7 +106,7 @@ static tt_status start(message *m)
     tt_tensor *t = m->t;
     size_t bytes = (size_t)t->numel * tti_esize(t);
 
-    TT_TRY(tti_stage_open(&m->stage, t, m->send));
+    TT_TRY(tti_stage_open(&m->stage, t, m->send, false));
     TT_TRY(tti_stage_wait(&m->stage)); /* a receive may write at once */
     m->seq = 1 + atomic_fetch_add_explicit(&m->pg->p2p_seq, 1, memory_order_relaxed);
     record(m);
@@ -145,7 +148,7 @@ static tt_status finish(message *m, tt_status st, int *source_p)
     if (st == TT_OK && !m->send)
         st = tti_stage_back(&m->stage, m->t);
     if (st == TT_ERR_TIMEOUT || st == TT_ERR_PEER)
-        tti_recorder_dump(pg->recorder, tt_status_name(st), tt_last_error());
+        tti_recorder_dump(pg->recorder, tt_status_name(st), tti_last_error());
     if (m->p2p != NULL)
         drop(m, st);
     if (m->mark != NULL)
@@ -176,7 +179,8 @@ static message *message_of(tt_work *w)
     return (message *)w->call;
 }
 
-static void complete(tt_work *w, tt_status st)
+/* The end of a message but for its work. */
+static tt_status wind_up(tt_work *w, tt_status st)
 {
     message *m = message_of(w);
     int source;
@@ -185,8 +189,8 @@ static void complete(tt_work *w, tt_status st)
     w->source = source;
     w->call = NULL;
     tt_tensor_free(m->t);
-    tti_mfree(m);
-    tti_work_complete(w, st);
+    tti_small_free(m, sizeof *m);
+    return st;
 }
 
 /* Owns the message until release, or until it is completed. */
@@ -205,6 +209,20 @@ static void release(tt_work *w)
     atomic_store_explicit(&w->claimed, false, memory_order_release);
 }
 
+/* Completes a message that this thread has claimed. It leaves the engine's list after the last use of the group, which
+ * is freed when the list is empty. */
+static void complete(tt_work *w, tt_status st)
+{
+    tt_pg *pg = w->pg;
+
+    st = wind_up(w, st);
+    bool watched = tti_engine_unwatch(pg, w);
+    tti_work_complete(w, st);
+    release(w);
+    if (watched)
+        tt_work_free(w);
+}
+
 static tt_status deadline_passed(const message *m)
 {
     char peer[24] = "any rank";
@@ -216,26 +234,63 @@ static tt_status deadline_passed(const message *m)
                    m->tag, m->timeout_ms);
 }
 
+bool tti_message_over(tt_work *w, int64_t now_ns, bool *unclaimed_p)
+{
+    *unclaimed_p = claim(w);
+    if (!*unclaimed_p)
+        return false;
+    message *m = message_of(w);
+    if (m->pg->ops->p2p->done(m->p2p) || now_ns > w->deadline_ns)
+        return true;
+    release(w);
+    return false;
+}
+
+void tti_message_end(tt_work *w)
+{
+    message *m = message_of(w);
+
+    complete(w, m->pg->ops->p2p->done(m->p2p) ? TT_OK : deadline_passed(m));
+}
+
 bool tti_message_poll(tt_work *w)
 {
+    bool unclaimed;
+
     if (!claim(w))
         return atomic_load_explicit(&w->done, memory_order_acquire);
-    message *m = message_of(w);
-    const tti_p2p_ops *ops = m->pg->ops->p2p;
-
-    ops->progress(m->pg->backend);
-    bool done = ops->done(m->p2p);
-    if (done)
-        complete(w, TT_OK);
-    else if ((done = tti_now_ns() > w->deadline_ns))
-        complete(w, deadline_passed(m));
+    message_of(w)->pg->ops->p2p->progress(message_of(w)->pg->backend);
     release(w);
-    return done;
+    if (!tti_message_over(w, tti_now_ns(), &unclaimed))
+        return atomic_load_explicit(&w->done, memory_order_acquire);
+    tti_message_end(w);
+    return true;
+}
+
+void tti_message_hurry(tt_work *w)
+{
+    if (!claim(w)) /* somebody waits for it, or ends it */
+        return;
+    tti_engine_hurry(w->pg, w);
+    release(w);
+}
+
+/* The engine claims a message only for a few instructions, another thread that waits for it for long. */
+static bool claim_soon(tt_work *w)
+{
+    for (int i = 0; i < 64; i++) {
+        if (claim(w))
+            return true;
+        if (atomic_load_explicit(&w->done, memory_order_acquire))
+            return false;
+        sched_yield();
+    }
+    return false;
 }
 
 tt_status tti_message_wait(tt_work *w, int64_t deadline_ns)
 {
-    while (!claim(w)) { /* another thread waits for it: until that one is through */
+    while (!claim_soon(w)) { /* another thread waits for it: until that one is through */
         pthread_mutex_lock(&w->mu_done);
         bool done = atomic_load_explicit(&w->done, memory_order_relaxed);
         int64_t soon = tti_deadline(10);
@@ -256,7 +311,6 @@ tt_status tti_message_wait(tt_work *w, int64_t deadline_ns)
         return TT_ERR_TIMEOUT;
     }
     complete(w, undone ? deadline_passed(m) : TT_OK);
-    release(w);
     return TT_OK;
 }
 
@@ -264,13 +318,14 @@ tt_status tti_message_wait(tt_work *w, int64_t deadline_ns)
 static tt_status launch(message *m, tt_work **work_p)
 {
     tt_work *w = tti_work_new(m->pg, m->op, 0);
-    message *kept = tti_malloc(sizeof *kept);
+    message *kept = tti_small_alloc(sizeof *kept);
     tt_status st = w != NULL && kept != NULL ? TT_OK : TT_ERR_NOMEM;
 
     if (st == TT_OK && !m->send)
         st = tti_work_keep(w, &m->t, 1);
     if (st != TT_OK) {
-        tti_mfree(kept);
+        if (kept != NULL)
+            tti_small_free(kept, sizeof *kept);
         tt_work_free(w);
         return st;
     }
@@ -282,10 +337,11 @@ static tt_status launch(message *m, tt_work **work_p)
     w->call = (tti_call *)kept;
     w->p2p = m->p2p;
     w->deadline_ns = tti_deadline(m->timeout_ms);
-    if (st != TT_OK || m->p2p == NULL || m->pg->ops->p2p->done(m->p2p))
-        complete(w, st);
-    else
-        st = tti_engine_watch(m->pg, w);
+    bool done = st != TT_OK || m->p2p == NULL || m->pg->ops->p2p->done(m->p2p);
+    if (!done) /* without its engine nobody would end it: then it ends here, and the work says why */
+        done = (st = tti_engine_watch(m->pg, w)) != TT_OK;
+    if (done)
+        tti_work_complete(w, wind_up(w, st));
     *work_p = w;
     return TT_OK;
 }

@@ -67,6 +67,7 @@ struct tt_pg {
     bool has_engine;         /* mu_queue */
     bool orphaned;           /* the engine thread's own: nobody else holds the group */
     bool in_idle;            /* mu_queue: the engine waits for messages, not for cv_queue */
+    bool asleep;             /* mu_queue: the engine waits for cv_queue, without a time limit */
     pthread_t engine;
 
     pthread_mutex_t mu_children;
@@ -116,12 +117,17 @@ bool tti_on_engine(const tt_pg *pg);
 tt_status tti_engine_submit(tt_pg *pg, tt_work *w);
 /* Lets the engine look after a message until it is done. */
 tt_status tti_engine_watch(tt_pg *pg, tt_work *w);
+/* The message is about to be completed: the group may be freed as soon as this returns. True: the caller gets the
+ * engine's reference of it. */
+bool tti_engine_unwatch(tt_pg *pg, tt_work *w);
+/* Nobody will wait for the message: the engine steps in at once. */
+void tti_engine_hurry(tt_pg *pg, tt_work *w);
 /* Waits until everything queued is done, then ends the thread; true. On the engine thread itself (a callback
  * gave up the last reference) it cannot wait: false, and the thread destroys the group when it ends. */
 bool tti_engine_stop(tt_pg *pg);
 
 /* Runs fn(ctx) on the engine thread after what was issued before, as an operation called `op`; `free_ctx`
- * is called once, in every case. With work_p NULL it waits for the end. */
+ * is called once, in every case. With work_p NULL it waits for the end; on the engine thread it then runs at once. */
 typedef tt_status (*tti_pg_fn)(void *ctx, tt_pg *pg);
 tt_status tti_pg_run_async(tt_pg *pg, const char *op, tti_pg_fn fn, void *ctx,
                            void (*free_ctx)(void *ctx), tt_work **work_p);

@@ -95,14 +95,24 @@ static inline tti_recorded *slot_of(tti_recorder *r, uint64_t ticket)
     return &r->slots[ticket % TTI_RECORDER_SIZE];
 }
 
-/* Not exact when two threads raise it at once: then it may be the lower of both for a moment. */
+/* The highest of all values, also when several threads raise it at once. */
 static inline void raise_to(atomic_ullong *at, uint64_t value)
+{
+    unsigned long long seen = atomic_load_explicit(at, RELAXED);
+
+    while (seen < value &&
+           !atomic_compare_exchange_weak_explicit(at, &seen, value, RELAXED, RELAXED))
+        ;
+}
+
+/* That, when no other thread does so meanwhile: without the cost of a locked instruction. */
+static inline void raise_alone(atomic_ullong *at, uint64_t value)
 {
     if (atomic_load_explicit(at, RELAXED) < value)
         atomic_store_explicit(at, value, RELAXED);
 }
 
-static inline uint64_t put(tti_recorder *r, const tti_record *rec, uint64_t ticket, bool starts)
+static inline void put(tti_recorder *r, const tti_record *rec, uint64_t ticket, bool starts)
 {
     uint64_t now = tti_ticks();
     tti_recorded *s = slot_of(r, ticket);
@@ -118,12 +128,8 @@ static inline uint64_t put(tti_recorder *r, const tti_record *rec, uint64_t tick
     atomic_store_explicit(&s->packed, pack(rec), RELEASE);
     for (int i = 0; i < rec->n_dims && i < TT_MAX_DIMS; i++)
         atomic_store_explicit(&s->dims[i], rec->dims[i], RELEASE);
-    raise_to(&r->last_issued[rec->p2p], rec->seq);
-    if (starts)
-        raise_to(&r->last_started[rec->p2p], rec->seq);
     atomic_store_explicit(&s->issued, now, RELEASE);
     atomic_store_explicit(&s->tag, ticket + 1, RELEASE);
-    return ticket;
 }
 
 /* A writer that was held up while the ring went round once still fills its slot: the later one is left out. */
@@ -134,7 +140,11 @@ static inline uint64_t put_shared(tti_recorder *r, const tti_record *rec, bool s
     if (tt_unlikely(atomic_exchange_explicit(&slot_of(r, ticket)->tag, TTI_RECORDED_FILLING,
                                              ACQUIRE) == TTI_RECORDED_FILLING))
         return ticket;
-    return put(r, rec, ticket, starts);
+    raise_to(&r->last_issued[rec->p2p], rec->seq);
+    if (starts)
+        raise_to(&r->last_started[rec->p2p], rec->seq);
+    put(r, rec, ticket, starts);
+    return ticket;
 }
 
 uint64_t tti_recorder_issued(tti_recorder *r, const tti_record *rec)
@@ -152,7 +162,10 @@ uint64_t tti_recorder_begun_alone(tti_recorder *r, const tti_record *rec)
     uint64_t ticket = atomic_load_explicit(&r->next, RELAXED);
 
     atomic_store_explicit(&r->next, ticket + 1, RELAXED);
-    return put(r, rec, ticket, true);
+    raise_alone(&r->last_issued[rec->p2p], rec->seq);
+    raise_alone(&r->last_started[rec->p2p], rec->seq);
+    put(r, rec, ticket, true);
+    return ticket;
 }
 
 void tti_recorder_started(tti_recorder *r, uint64_t ticket)

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/env.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -237,7 +238,7 @@ void tti_recorder_write(tti_recorder *r, const char *cause, const char *words, b
     if (note_cause(r, cause, words, &latest) || again)
         if (write_file(r, dir, &latest) != TT_OK)
             tti_log(TT_LOG_WARN, "flight recorder: group %s rank %d has no dump: %s", r->group,
-                    r->rank, tt_last_error());
+                    r->rank, tti_last_error());
     pthread_mutex_unlock(&r->mu_dump);
     tti_error_restore(&before);
 }

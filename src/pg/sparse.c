@@ -173,6 +173,7 @@ static tt_status run(void *ctx, tt_pg *pg)
     sum_call *s = ctx;
     tt_status st;
 
+    s->seq = tti_running_seq(pg);
     s->deadline_ns = tti_deadline(s->timeout_ms);
     tti_run_lock(pg);
     st = exchange_facts(s);
@@ -203,7 +204,6 @@ tt_status tti_pg_sparse_all_reduce(tt_pg *pg, tt_tensor *t, const tt_coll_option
     s->pg = pg;
     s->t = tt_tensor_retain(t);
     s->timeout_ms = opt != NULL && opt->timeout_ms > 0 ? opt->timeout_ms : tt_pg_timeout(pg);
-    s->seq = tt_pg_seq(pg) + 1;
     s->all = tti_calloc((size_t)pg->size, sizeof *s->all);
     s->spans = tti_calloc((size_t)pg->size, sizeof *s->spans);
     if (s->all == NULL || s->spans == NULL) {

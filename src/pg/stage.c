@@ -23,20 +23,20 @@ static tt_status copy_device(tti_stage *s, tt_tensor *t, bool in)
     return TT_OK;
 }
 
-static tt_status open_device(tti_stage *s, tt_tensor *t, bool in)
+static tt_status open_device(tti_stage *s, tt_tensor *t, bool in, bool apart)
 {
     tt_stream *stream = tti_stream_of(t->device);
 
     if (stream == NULL)
         return tt_last_status();
-    if (!tti_device_is_cpu(t->device) || !tti_is_contiguous(t))
+    if (apart || !tti_device_is_cpu(t->device) || !tti_is_contiguous(t))
         return copy_device(s, t, in);
     s->accel = stream->accel;
     s->mark = s->accel->mark(stream->queue, false);
     return s->mark != NULL ? TT_OK : tt_last_status();
 }
 
-tt_status tti_stage_open(tti_stage *s, tt_tensor *t, bool in)
+tt_status tti_stage_open(tti_stage *s, tt_tensor *t, bool in, bool apart)
 {
     s->data = tti_data(t);
     s->packed = NULL;
@@ -45,8 +45,8 @@ tt_status tti_stage_open(tti_stage *s, tt_tensor *t, bool in)
     if (t->numel == 0)
         return TT_OK;
     if (tt_unlikely(t->device.kind != TT_DEVICE_CPU))
-        return open_device(s, t, in);
-    if (tt_likely(tti_is_contiguous(t)))
+        return open_device(s, t, in, apart);
+    if (tt_likely(!apart && tti_is_contiguous(t)))
         return TT_OK;
     s->packed = tti_malloc((size_t)t->numel * tti_esize(t));
     if (s->packed == NULL)

@@ -16,8 +16,9 @@ typedef struct tti_stage {
     tti_mark *mark;         /* owned: what the device has to do first; NULL: nothing */
 } tti_stage;
 
-/* Stages t; its elements are wanted if `in`. The caller keeps t. */
-tt_status tti_stage_open(tti_stage *s, tt_tensor *t, bool in);
+/* Stages t; its elements are wanted if `in`. The caller keeps t. `apart`: in memory of its own even if t is dense, because
+ * another tensor of the same call shares t's memory. */
+tt_status tti_stage_open(tti_stage *s, tt_tensor *t, bool in, bool apart);
 /* Until the data may be read and written; on any thread. */
 tt_status tti_stage_wait(tti_stage *s);
 /* The data are t's new elements. */

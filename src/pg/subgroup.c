@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "pg/pg.h"
 
 /* FNV-1a. */
@@ -144,12 +145,26 @@ static int *all_ranks(int n)
     return ranks;
 }
 
+/* Makes it, and lets those come who may still wait for this rank elsewhere, when it is a group of survivors. */
+static tt_pg *make_among(tt_pg *parent, const int *ranks, int n, const tt_pg_options *opt)
+{
+    bool ours = parent->backend != NULL && parent->ops->replace != NULL &&
+                parent->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
+
+    if (ours)
+        parent->ops->replace(parent->backend, ranks, n);
+    tt_pg *pg = make(parent, ranks, n, opt);
+    if (ours)
+        parent->ops->replaced(parent->backend);
+    return pg;
+}
+
 tt_pg *tt_pg_subgroup(tt_pg *parent, const int *ranks, int n, const tt_pg_options *opt)
 {
     int *made = NULL;
 
     if (parent == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "subgroup: no parent group");
+        return TT_NULL_GIVEN("subgroup", "a parent group");
     if (opt != NULL && opt->timeout_ms < 0)
         return TT_FAIL_NULL(TT_ERR_INVALID, "subgroup: expected a time-out of 0 ms or more, got %d",
                             opt->timeout_ms);
@@ -164,7 +179,7 @@ tt_pg *tt_pg_subgroup(tt_pg *parent, const int *ranks, int n, const tt_pg_option
         TT_FAIL(TT_ERR_INVALID, "subgroup of %s: expected at least one rank, got %d", parent->name,
                 n);
     else if (check_ranks(parent, ranks, n) == TT_OK)
-        pg = make(parent, ranks, n, opt);
+        pg = make_among(parent, ranks, n, opt);
     tti_mfree(made);
     return pg;
 }
@@ -209,9 +224,11 @@ static tt_status make_all(tt_pg *parent, const int *ranks, const int *counts, in
 tt_status tt_pg_subgroups(tt_pg *parent, int group_size, const tt_pg_options *opt,
                           tt_pg_list *list_p)
 {
-    if (parent == NULL || group_size < 1 || list_p == NULL)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "subgroups: expected a group and a size of 1 or more, got %d", group_size);
+    if (parent == NULL)
+        return tti_null_given("subgroups", "a group");
+    if (group_size < 1 || list_p == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "subgroups: expected a size of 1 or more, got %d",
+                       group_size);
     int size = parent->n_ranks, n = size / group_size;
     if (group_size > size)
         return TT_FAIL(TT_ERR_INVALID,
@@ -255,7 +272,9 @@ static tt_status check_listed(const tt_pg *parent, const int *ranks, const int *
 tt_status tt_pg_subgroups_listed(tt_pg *parent, const int *ranks, const int *counts, int n_groups,
                                  const tt_pg_options *opt, tt_pg_list *list_p)
 {
-    if (parent == NULL || ranks == NULL || counts == NULL || n_groups < 1 || list_p == NULL)
+    if (parent == NULL)
+        return tti_null_given("subgroups", "a group");
+    if (ranks == NULL || counts == NULL || n_groups < 1 || list_p == NULL)
         return TT_FAIL(TT_ERR_INVALID,
                        "subgroups: expected a group and at least one list of ranks");
     TT_TRY(check_listed(parent, ranks, counts, n_groups));
@@ -294,7 +313,9 @@ static tt_status gather_claims(tt_pg *parent, claim mine, claim *all)
 
 tt_pg *tt_pg_split(tt_pg *parent, int color, int key, const tt_pg_options *opt)
 {
-    if (parent == NULL || parent->rank < 0)
+    if (parent == NULL)
+        return TT_NULL_GIVEN("split", "a group");
+    if (parent->rank < 0)
         return TT_FAIL_NULL(TT_ERR_INVALID, "split: this process is in no such group");
     size_t size = (size_t)parent->size;
     claim *all = tti_calloc(size, sizeof *all);

@@ -31,15 +31,25 @@ int tti_team_backend_dead(tti_backend *b, int *ranks)
     return tti_team_dead(team_of(b), ranks);
 }
 
+void tti_team_backend_replace(tti_backend *b, const int *ranks, int n)
+{
+    tti_team_replace(team_of(b), ranks, n);
+}
+
+void tti_team_backend_replaced(tti_backend *b)
+{
+    tti_team_replaced(team_of(b));
+}
+
 tt_status tti_team_backend_run(tti_backend *b, const tti_coll *c)
 {
     return tti_team_run(team_of(b), c);
 }
 
-tt_status tti_team_backend_monitored(tti_backend *b, uint64_t seq, int64_t deadline_ns,
-                                     bool report_all)
+tt_status tti_team_backend_monitored(tti_backend *b, tti_monitored_by by, uint64_t seq,
+                                     int64_t deadline_ns, bool report_all)
 {
-    return tti_team_monitored_barrier(team_of(b), seq, deadline_ns, report_all);
+    return tti_team_monitored_barrier(team_of(b), by, seq, deadline_ns, report_all);
 }
 
 void *tti_team_backend_alloc(tti_backend *b, size_t bytes)

@@ -93,7 +93,8 @@ tt_status tti_call_verify(tti_call *c, int64_t deadline_ns)
     fingerprint mine = take(c);
     size_t n = (size_t)pg->size;
 
-    TT_TRY(pg->ops->monitored_barrier(pg->backend, c->seq, deadline_ns, true));
+    TT_TRY(
+        pg->ops->monitored_barrier(pg->backend, TTI_MONITORED_CHECKS, c->seq, deadline_ns, true));
     fingerprint *all = tti_calloc(n, sizeof *all);
     tti_span *outs = tti_calloc(n, sizeof *outs);
     tt_status st = all != NULL && outs != NULL ? TT_OK : TT_ERR_NOMEM;

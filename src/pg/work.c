@@ -3,10 +3,12 @@
 #include "pg/work.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/refcount.h"
+#include "base/small.h"
 #include "pg/pg.h"
 #include "tutti/tensor.h"
 
@@ -32,9 +34,10 @@ bool tti_cond_wait_until(pthread_cond_t *cv, pthread_mutex_t *mu, int64_t deadli
 
 tt_work *tti_work_new(tt_pg *pg, const char *op, uint64_t seq)
 {
-    tt_work *w = tti_calloc(1, sizeof *w);
+    tt_work *w = tti_small_alloc(sizeof *w);
     if (w == NULL)
         return NULL;
+    memset(w, 0, sizeof *w);
     atomic_init(&w->refs, 1);
     w->op = op;
     w->seq = seq;
@@ -50,7 +53,7 @@ tt_status tti_work_keep(tt_work *w, tt_tensor *const *outs, int n)
 {
     if (n == 0)
         return TT_OK;
-    w->outs = tti_calloc((size_t)n, sizeof *w->outs);
+    w->outs = n == 1 ? &w->out : tti_calloc((size_t)n, sizeof *w->outs);
     if (w->outs == NULL)
         return TT_ERR_NOMEM;
     for (int i = 0; i < n; i++)
@@ -81,10 +84,35 @@ static tt_value *work_value(const tt_work *w)
     return list;
 }
 
+tti_failure *tti_failure_copy(const tti_failure *failure)
+{
+    tti_failure *kept = failure != NULL ? tti_malloc(sizeof *kept) : NULL;
+
+    if (kept != NULL)
+        *kept = *failure;
+    return kept;
+}
+
+tti_failure *tti_failure_new(void)
+{
+    tti_failure now;
+
+    tti_failure_save(&now); /* the allocation may fail, and record that */
+    return tti_failure_copy(&now);
+}
+
+tt_status tti_failure_report(const tti_failure *failure, tt_status st)
+{
+    if (failure == NULL)
+        return TT_FAIL(st, "%s", tt_status_text(st));
+    tti_failure_restore(failure);
+    return st;
+}
+
 static void complete_future(const tt_work *w, tt_future *f)
 {
     if (w->status != TT_OK) {
-        tt_future_fail(f, w->status, tt_work_error(w));
+        tti_future_fail_with(f, w->status, tti_failure_copy(w->failure));
         return;
     }
     tt_value *v = work_value(w);
@@ -97,11 +125,11 @@ static void complete_future(const tt_work *w, tt_future *f)
 
 void tti_work_complete(tt_work *w, tt_status st)
 {
-    char *error = st != TT_OK ? tti_strdup(tt_last_error()) : NULL;
+    tti_failure *failure = st != TT_OK ? tti_failure_new() : NULL;
 
     pthread_mutex_lock(&w->mu_done);
     w->status = st;
-    w->error = error;
+    w->failure = failure;
     w->pg = NULL;
     atomic_store_explicit(&w->done, true, memory_order_release);
     tt_future *f = tt_future_retain(w->future);
@@ -130,9 +158,11 @@ bool tt_work_done(const tt_work *w)
 /* The end of a work as this thread's status and last error. */
 static tt_status report(const tt_work *w)
 {
-    if (w->status == TT_OK)
+    if (w->status == TT_OK) {
+        tti_error_passed();
         return TT_OK;
-    return TT_FAIL(w->status, "%s", tt_work_error(w));
+    }
+    return tti_failure_report(w->failure, w->status);
 }
 
 static tt_status wait_done(tt_work *w, int64_t deadline_ns)
@@ -140,6 +170,14 @@ static tt_status wait_done(tt_work *w, int64_t deadline_ns)
     bool in_time = true;
 
     pthread_mutex_lock(&w->mu_done);
+    if (!atomic_load_explicit(&w->done, memory_order_relaxed) && tti_on_engine(w->pg)) {
+        pthread_mutex_unlock(&w->mu_done);
+        return TT_FAIL(
+            TT_ERR_INVALID,
+            "%s #%llu would never end: the thread that has to run it waits for it; call it "
+            "without a work here",
+            w->op, (unsigned long long)w->seq);
+    }
     while (!atomic_load_explicit(&w->done, memory_order_relaxed) && in_time)
         in_time = tti_cond_wait_until(&w->cv_done, &w->mu_done, deadline_ns);
     bool done = atomic_load_explicit(&w->done, memory_order_relaxed);
@@ -150,7 +188,7 @@ static tt_status wait_done(tt_work *w, int64_t deadline_ns)
 tt_status tt_work_wait(tt_work *w, int timeout_ms)
 {
     if (w == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "tt_work_wait: no work");
+        return tti_null_given("work_wait", "a work");
     if (timeout_ms < 0)
         return TT_FAIL(TT_ERR_INVALID, "tt_work_wait: expected a time-out of 0 ms or more, got %d",
                        timeout_ms);
@@ -162,6 +200,8 @@ tt_status tt_work_wait(tt_work *w, int timeout_ms)
                            w->op, (unsigned long long)w->seq);
         int64_t deadline = timeout_ms == 0 ? TTI_NEVER : tti_deadline(timeout_ms);
         tt_status st = w->message ? tti_message_wait(w, deadline) : wait_done(w, deadline);
+        if (st == TT_ERR_INVALID && !atomic_load_explicit(&w->done, memory_order_acquire))
+            return st;
         if (st == TT_ERR_TIMEOUT && !atomic_load_explicit(&w->done, memory_order_acquire))
             return TT_FAIL(TT_ERR_TIMEOUT,
                            "%s #%llu is not done after a wait of %d ms (it goes on)", w->op,
@@ -179,7 +219,18 @@ const char *tt_work_error(const tt_work *w)
 {
     if (w == NULL || !atomic_load_explicit(&w->done, memory_order_acquire) || w->status == TT_OK)
         return "";
-    return w->error != NULL ? w->error : tt_status_text(w->status);
+    return w->failure != NULL ? w->failure->error.text : tt_status_text(w->status);
+}
+
+bool tt_work_error_info(const tt_work *w, tt_error_info *info_p)
+{
+    *info_p = (tt_error_info){ 0 };
+    if (tt_work_status(w) == TT_OK)
+        return false;
+    if (w->failure != NULL)
+        *info_p = w->failure->info;
+    info_p->status = w->status;
+    return true;
 }
 
 int tt_work_source(const tt_work *w)
@@ -200,7 +251,7 @@ uint64_t tt_work_seq(const tt_work *w)
 tt_future *tt_work_future(tt_work *w)
 {
     if (w == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "tt_work_future: no work");
+        return TT_NULL_GIVEN("work_future", "a work");
     bool done = false;
 
     pthread_mutex_lock(&w->mu_done);
@@ -210,6 +261,8 @@ tt_future *tt_work_future(tt_work *w)
     pthread_mutex_unlock(&w->mu_done);
     if (done && made != NULL)
         complete_future(w, made); /* tti_work_complete has seen none */
+    else if (made != NULL && w->message && !of_parent(w))
+        tti_message_hurry(w);
     return f;
 }
 
@@ -226,10 +279,11 @@ void tt_work_free(tt_work *w)
         return;
     for (int i = 0; i < w->n_outs; i++)
         tt_tensor_free(w->outs[i]);
-    tti_mfree(w->outs);
+    if (w->outs != &w->out)
+        tti_mfree(w->outs);
     tt_future_free(w->future);
-    tti_mfree(w->error);
+    tti_mfree(w->failure);
     pthread_cond_destroy(&w->cv_done);
     pthread_mutex_destroy(&w->mu_done);
-    tti_mfree(w);
+    tti_small_free(w, sizeof *w);
 }

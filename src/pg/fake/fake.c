@@ -73,9 +73,11 @@ static tt_status fake_run(tti_backend *b, const tti_coll *c)
     return TT_OK;
 }
 
-static tt_status fake_monitored(tti_backend *b, uint64_t seq, int64_t deadline_ns, bool report_all)
+static tt_status fake_monitored(tti_backend *b, tti_monitored_by by, uint64_t seq,
+                                int64_t deadline_ns, bool report_all)
 {
     (void)b;
+    (void)by;
     (void)seq;
     (void)deadline_ns;
     (void)report_all;
