@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a tt_ddp tells of itself. */
+#include "base/error.h"
 #include "ddp/ddp.h"
 
 tt_module *tt_ddp_module(const tt_ddp *d)
@@ -80,7 +81,9 @@ static tt_status check_all_there(const tt_ddp *d, tt_tensor *const *ts, int n)
 
 tt_status tt_ddp_name_params(const tt_ddp *d, tt_tensor *const *ts, int n, const char **names)
 {
-    if (d == NULL || n < 0 || (n > 0 && (ts == NULL || names == NULL)))
+    if (d == NULL)
+        return tti_null_given("ddp", "a tt_ddp");
+    if (n < 0 || (n > 0 && (ts == NULL || names == NULL)))
         return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, tensors and room for names");
     for (int i = 0; i < n; i++) {
         int k = index_of(d, ts[i]);
@@ -99,6 +102,6 @@ tt_status tt_ddp_assign_logged(tt_ddp *d, tt_tensor *const *ts, int n, const tt_
                                int *bucket_of, int *n_buckets_p)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     return tti_ddp_note_error(d, tt_ddp_assign(ts, n, limits, bucket_of, n_buckets_p));
 }

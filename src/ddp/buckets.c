@@ -65,6 +65,33 @@ bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad)
                                 grad->offset == p->view->offset && tti_is_contiguous(grad)));
 }
 
+/* Whether the view still lies in its bucket's memory; what is on a device is not looked at. */
+static bool lies_in(const tt_tensor *view, const tt_tensor *flat)
+{
+    const char *at = view->storage->data, *from = flat->storage->data;
+
+    return flat->device.kind != TT_DEVICE_CPU || view->numel == 0 ||
+           (at >= from && at < from + flat->storage->bytes);
+}
+
+tt_status tti_ddp_check_views(const tt_ddp *d)
+{
+    for (int i = 0; i < d->n_params; i++) {
+        const tti_ddp_param *p = &d->params[i];
+        const tt_tensor *flat = d->buckets[p->bucket].flat;
+
+        if (flat == NULL || p->view == NULL ||
+            (tt_likely(p->t->dtype == flat->dtype) && tt_device_equal(p->t->device, flat->device) &&
+             tt_likely(lies_in(p->view, flat))))
+            continue;
+        return TT_FAIL(TT_ERR_INVALID,
+                       "ddp: parameter \"%s\" (%d) was converted after the module was wrapped: "
+                       "convert it first, then call tt_ddp_new",
+                       p->name, i);
+    }
+    return TT_OK;
+}
+
 /* ---- making them ---------------------------------------------------------------------------- */
 
 /* A part of the bucket in like's shape, contiguous. It has a storage of its own, whose references tell whether somebody

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers around forward: rank 0's go to all, or a hook does what it likes with them. */
+#include "base/error.h"
 #include "ddp/ddp.h"
 
 tt_status tt_ddp_set_buffer_hook(tt_ddp *d, tt_ddp_when when, tt_ddp_buffer_fn fn, void *ctx)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     d->buffer_fn = fn;
     d->buffer_when = when;
     d->buffer_ctx = ctx;

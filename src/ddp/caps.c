@@ -2,6 +2,7 @@
 /* How large buckets may be, and which tensors go together. */
 #include <math.h>
 
+#include "base/error.h"
 #include "ddp/ddp.h"
 
 static tt_status to_bytes(double mb, size_t *bytes_p)
@@ -93,7 +94,7 @@ static tt_status check_dense(tt_tensor *const *ts, int n)
 {
     for (int i = 0; i < n; i++) {
         if (ts[i] == NULL)
-            return TT_FAIL(TT_ERR_INVALID, "ddp assign: expected a tensor, got NULL");
+            return tti_null_given("ddp assign", "a tensor");
         if (ts[i]->storage == NULL)
             return TT_FAIL(TT_ERR_UNSUPPORTED,
                            "ddp assign: sparse tensors are not supported in buckets (number %d)",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tt_ddp: its life. */
+#include "base/error.h"
 #include "ddp/ddp.h"
 
 #include <stdatomic.h>
@@ -119,6 +120,13 @@ static tt_status add_hooks(tt_ddp *d)
     return TT_OK;
 }
 
+tt_status tti_ddp_agree_overlap(tt_ddp *d)
+{
+    bool on_accelerator = d->device.kind != TT_DEVICE_CPU;
+
+    return tti_overlap_agree(d->pg, on_accelerator, &d->overlap);
+}
+
 static tt_status set_up(tt_ddp *d, const tt_ddp_options *opt)
 {
     TT_TRY(tt_ddp_caps_make(opt->bucket_cap_mb, opt->bucket_cap_mb_list, opt->n_bucket_caps,
@@ -129,6 +137,7 @@ static tt_status set_up(tt_ddp *d, const tt_ddp_options *opt)
     TT_TRY(tti_ddp_mark_sparse(d));
     TT_TRY(make_books(d));
     TT_TRY(tti_ddp_verify(d));
+    TT_TRY(tti_ddp_agree_overlap(d));
     if (!opt->no_initial_sync)
         TT_TRY(tti_ddp_send_states(d, 0, TTI_DDP_ALL));
     TT_TRY(tti_ddp_make_twins(d));
@@ -160,7 +169,7 @@ tt_ddp *tt_ddp_new(tt_module *m, tt_pg *pg, const tt_ddp_options *opt)
     if (opt == NULL)
         opt = &zero;
     if (m == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a module, got NULL");
+        return TT_NULL_GIVEN("ddp", "a module");
     pg = tti_ddp_choose_group(pg, opt->mesh);
     if (pg == NULL)
         return NULL;
@@ -237,8 +246,11 @@ void tt_ddp_free(tt_ddp *d)
 
 bool tt_ddp_set_sync(tt_ddp *d, bool on)
 {
-    bool before_now = d->sync;
+    bool before_now;
 
+    if (d == NULL)
+        return tti_null_given("ddp", "a tt_ddp") == TT_OK;
+    before_now = d->sync;
     d->sync = on;
     return before_now;
 }
@@ -256,7 +268,7 @@ void tt_ddp_no_sync_close(tt_ddp_sync_guard *g)
 tt_status tt_ddp_set_static_graph(tt_ddp *d)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     if (d->static_graph)
         return TT_OK;
     if (d->iteration > 0 || d->state != TTI_DDP_IDLE)
@@ -272,7 +284,7 @@ tt_status tt_ddp_set_static_graph(tt_ddp *d)
 tt_status tt_ddp_check_finished(tt_ddp *d)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     return d->state == TTI_DDP_REDUCING || d->state == TTI_DDP_UNFINISHED
                ? tti_ddp_note_error(d, tti_ddp_unfinished(d))
                : TT_OK;
@@ -281,20 +293,20 @@ tt_status tt_ddp_check_finished(tt_ddp *d)
 tt_status tt_ddp_sync_states(tt_ddp *d, int root)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     return tti_ddp_note_error(d, tti_ddp_send_states(d, root, TTI_DDP_ALL));
 }
 
 tt_status tt_ddp_send_buffers(tt_ddp *d, int root)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     return tti_ddp_note_error(d, tti_ddp_send_states(d, root, TTI_DDP_BUFFERS));
 }
 
 tt_status tt_ddp_verify(tt_ddp *d)
 {
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     return tti_ddp_note_error(d, tti_ddp_verify(d));
 }

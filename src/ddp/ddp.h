@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "ddp/hooks/hooks.h"
 #include "graph/graph.h"
+#include "pg/overlap.h"
 #include "tutti/ddp.h"
 #include "tutti/join.h"
 
@@ -43,6 +44,7 @@ struct tti_ddp_bucket {
     tt_tensor *wire;   /* owned: what travels, if gradients do so in another type */
     tt_tensor *sparse; /* owned: the one gradient while it travels */
     bool skip;         /* nobody uses it in this iteration */
+    bool travelled;    /* in this iteration, by itself: not through a hook */
     int *params;       /* indices, in the order of their places */
     int n_params;
     int n_pending;        /* not ready yet */
@@ -74,6 +76,7 @@ struct tt_ddp {
     tt_pg *pg;
     uint64_t id; /* of its own in this process */
     bool find_unused, views, buffer_sync;
+    tti_overlap overlap; /* ENGINE, FILL or END: what all ranks do */
     bool static_graph;
     bool search;      /* find_unused, and the graph may change */
     bool skip_unused; /* search: nor reduce what nobody uses */
@@ -112,6 +115,7 @@ struct tt_ddp {
     int next_bucket;  /* to be started */
     int next_arrival; /* to become gradients */
     bool eager;       /* as soon as they can */
+    bool ending;      /* all gradients are there: END may start */
     int *order;       /* in which gradients became ready, this backward */
     int n_ready;      /* how many are in there */
     bool rebuilt;
@@ -152,6 +156,12 @@ void tti_ddp_free_buckets(tt_ddp *d);
 void tti_ddp_homes(tt_ddp *d, bool open);
 void tti_ddp_home(tti_ddp_param *p, bool open); /* of one parameter */
 bool tti_ddp_is_view(const tti_ddp_param *p, const tt_tensor *grad);
+/* The error of a module that was converted after it was wrapped: its gradients are not in the buckets any more. */
+tt_status tti_ddp_check_views(const tt_ddp *d);
+
+/* ---- ddp.c: who reduces; collective ----------------------------------------------------------- */
+
+tt_status tti_ddp_agree_overlap(tt_ddp *d);
 
 /* ---- reducer.c -------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Forward: what ranks agree on before it, and what the next backward has to know after it. */
+#include "base/error.h"
 #include "ddp/ddp.h"
 #include "tutti/ops.h"
 
@@ -73,6 +74,7 @@ static tt_status before(tt_ddp *d, bool *reduces_p)
     TT_TRY(tt_ddp_check_finished(d));
     if (d->state == TTI_DDP_FAILED)
         TT_TRY(tti_ddp_reset(d));
+    TT_TRY(tti_ddp_check_views(d));
     TT_TRY(tti_ddp_wait_buffers(d));
     tti_ddp_note_times(d);
     d->times.forward_start = tti_now_ns();
@@ -122,7 +124,7 @@ tt_tensor *tt_ddp_forward(tt_ddp *d, tt_tensor *x)
     bool reducing;
 
     if (d == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp forward: expected a tt_ddp, got NULL");
+        return TT_NULL_GIVEN("ddp forward", "a tt_ddp");
     if (tti_ddp_note_error(d, before(d, &reducing)) != TT_OK)
         return NULL;
     d->outer = running;
@@ -190,7 +192,7 @@ tt_value *tt_ddp_call(tt_ddp *d, tt_value *in)
     bool reducing;
 
     if (d == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp call: expected a tt_ddp, got NULL");
+        return TT_NULL_GIVEN("ddp call", "a tt_ddp");
     if (tti_ddp_note_error(d, before(d, &reducing)) != TT_OK)
         return NULL;
     d->outer = running;

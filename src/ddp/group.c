@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The group of a tt_ddp, and going on with another one. */
+#include "base/error.h"
 #include "ddp/ddp.h"
 
 tt_pg *tti_ddp_choose_group(tt_pg *pg, const tt_mesh *mesh)
@@ -12,7 +13,7 @@ tt_pg *tti_ddp_choose_group(tt_pg *pg, const tt_mesh *mesh)
                             tt_mesh_dims(mesh));
     pg = mesh != NULL ? tt_mesh_group(mesh, 0) : pg;
     if (pg == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a group, got NULL");
+        return TT_NULL_GIVEN("ddp", "a group");
     if (!tt_pg_is_member(pg))
         return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: this process is no member of group %s",
                             tt_pg_name(pg));
@@ -40,6 +41,7 @@ static tt_status begin_anew(tt_ddp *d)
     bool maps = d->used != NULL;
 
     TT_TRY(tti_ddp_verify(d));
+    TT_TRY(tti_ddp_agree_overlap(d));
     drop_maps(d);
     if (maps)
         TT_TRY(tti_ddp_make_maps(d));
@@ -54,7 +56,7 @@ tt_status tt_ddp_set_group(tt_ddp *d, tt_pg *pg)
     tt_pg *old;
 
     if (d == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return tti_null_given("ddp", "a tt_ddp");
     if (d->join != NULL)
         return tti_ddp_note_error(
             d, TT_FAIL(TT_ERR_INVALID,

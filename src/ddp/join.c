@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uneven inputs: ranks gather what each is about to do. Those without inputs say so and do the same with
  * nothing of their own, until nobody has any. */
+#include "base/error.h"
 #include "tutti/join.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ static tt_status check_list(const tt_joinable *list, int n)
         const tt_joinable_ops *ops = list[i].ops;
 
         if (ops == NULL || list[i].self == NULL)
-            return TT_FAIL(TT_ERR_INVALID, "join: expected joinable %d, got NULL", i);
+            return TTI_NULL("join: expected joinable %d, got NULL", i);
         if (ops->group == NULL || ops->attach == NULL || ops->shadow == NULL)
             return TT_FAIL(TT_ERR_INVALID,
                            "join: expected %s to have the functions group, attach and shadow",
@@ -249,7 +250,7 @@ tt_status tt_join_finish(tt_join *j)
     tt_status st;
 
     if (j == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "join: expected a scope, got NULL");
+        return tti_null_given("join", "a scope");
     if (j->ran_out)
         return TT_FAIL(TT_ERR_INVALID, "join: this scope has been finished before");
     j->ran_out = true;

@@ -2,6 +2,7 @@
 /* The record of a training: how it is set up, what it cost, what went wrong. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/env.h"
 #include "ddp/ddp.h"
 #include "tutti/syncbn.h"
@@ -160,6 +161,7 @@ static void add_set_up(record *r, const tt_ddp *d)
     add_int(r, "has_sync_bn", tt_module_has_sync_batch_norm(d->module));
     add_device(r, d);
     add_int(r, "broadcast_buffers", d->buffer_sync);
+    add_words(r, "overlap", tti_overlap_name(d->overlap));
     add_int(r, "bucket_cap_bytes", (int64_t)d->caps.cap);
     add_int(r, "find_unused_parameters", d->find_unused);
     add_int(r, "static_graph", d->static_graph);
@@ -222,7 +224,7 @@ tt_value *tt_ddp_log_value(const tt_ddp *d)
     record r = { .st = TT_OK };
 
     if (d == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp log: expected a tt_ddp, got NULL");
+        return TT_NULL_GIVEN("ddp log", "a tt_ddp");
     r.map = tt_value_map_new();
     if (r.map == NULL)
         return NULL;

@@ -68,11 +68,14 @@ static bool asks_who_used(const tt_ddp *d)
 
 /* ---- buckets that arrive ------------------------------------------------------------------ */
 
+/* A work that is still under way when the wait fails (a forked process, the engine thread) is kept: its memory is in use. */
 static tt_status wait_for(tt_work **work_p)
 {
     tt_work *w = *work_p;
     tt_status st = w != NULL ? tt_work_wait(w, 0) : TT_OK;
 
+    if (!tt_work_done(w))
+        return st;
     *work_p = NULL;
     tt_work_free(w);
     return st;
@@ -92,8 +95,9 @@ static tt_status copy_flat(tt_tensor *dst, tt_tensor *src)
 
 static tt_status wait_for_bucket(tt_ddp *d, tti_ddp_bucket *b)
 {
-    bool travelled = b->work != NULL;
+    bool travelled = b->travelled;
 
+    b->travelled = false;
     if (b->future != NULL)
         return tti_ddp_hook_wait(d, b);
     TT_TRY(wait_for(&b->work));
@@ -102,7 +106,9 @@ static tt_status wait_for_bucket(tt_ddp *d, tti_ddp_bucket *b)
 
 static bool has_arrived(const tti_ddp_bucket *b)
 {
-    return b->future != NULL ? tt_future_done(b->future) : tt_work_done(b->work);
+    if (b->future != NULL)
+        return tt_future_done(b->future);
+    return b->work == NULL || tt_work_done(b->work);
 }
 
 /* The next bucket on its way becomes gradients, and whoever waits for those gets to work. */
@@ -151,11 +157,17 @@ static tt_status finish(tt_ddp *d)
 
 /* ---- buckets on their way ------------------------------------------------------------------ */
 
+/* The work of a reduction that the engine does; NULL where this thread does it, and is back when it is done. */
+static tt_work **by_engine(const tt_ddp *d, tt_work **work_p)
+{
+    return d->overlap == TTI_OVERLAP_ENGINE ? work_p : NULL;
+}
+
 static tt_status start_used_map(tt_ddp *d)
 {
     if (tt_copy_(d->reduced, d->used) == NULL)
         return tt_last_status();
-    return tt_pg_all_reduce(d->pg, d->reduced, NULL, &d->used_work);
+    return tt_pg_all_reduce(d->pg, d->reduced, NULL, by_engine(d, &d->used_work));
 }
 
 static tt_status start(tt_ddp *d, tti_ddp_bucket *b)
@@ -166,16 +178,21 @@ static tt_status start(tt_ddp *d, tti_ddp_bucket *b)
         return TT_OK;
     d->n_started++;
     if (b->sparse != NULL)
-        return tt_pg_all_reduce(d->pg, b->sparse, NULL, &b->work);
+        return tt_pg_all_reduce(d->pg, b->sparse, NULL, by_engine(d, &b->work));
     if (d->hook != NULL)
         return tti_ddp_hook_start(d, b);
     if (b->wire != NULL)
         TT_TRY(copy_flat(b->wire, b->flat));
-    return tt_pg_all_reduce(d->pg, b->wire != NULL ? b->wire : b->flat, &mean, &b->work);
+    TT_TRY(tt_pg_all_reduce(d->pg, b->wire != NULL ? b->wire : b->flat, &mean,
+                            by_engine(d, &b->work)));
+    b->travelled = true;
+    return TT_OK;
 }
 
 static tt_status start_full(tt_ddp *d)
 {
+    if (d->overlap == TTI_OVERLAP_END && !d->ending)
+        return TT_OK;
     while (d->next_bucket < d->n_buckets && d->buckets[d->next_bucket].n_pending == 0) {
         tti_ddp_bucket *b = &d->buckets[d->next_bucket];
 
@@ -240,6 +257,13 @@ static tt_status give_up_waiting(tt_ddp *d, bool *complete_p)
     return TT_OK;
 }
 
+/* All gradients are there, so that all buckets can go. */
+static tt_status start_rest(tt_ddp *d)
+{
+    d->ending = true;
+    return start_full(d);
+}
+
 /* After the first reduction: the order of gradients, those that did not come last. */
 static void learn(tt_ddp *d)
 {
@@ -289,7 +313,9 @@ static tt_status backward_end(void *ctx)
     TT_SCOPE
         TT_NO_GRAD
         {
-            st = finish(d);
+            st = start_rest(d);
+            if (st == TT_OK)
+                st = finish(d);
             if (st == TT_OK && d->used != NULL && tt_zero_(d->used) == NULL)
                 st = tt_last_status();
         }
@@ -333,6 +359,7 @@ void tti_ddp_prepare(tt_ddp *d)
     d->next_bucket = 0;
     d->next_arrival = 0;
     d->eager = is_eager(d);
+    d->ending = false;
     d->n_ready = 0;
     d->n_started = 0;
     d->state = TTI_DDP_PREPARED;
@@ -375,10 +402,28 @@ tt_status tti_ddp_begin(tt_ddp *d)
     return d->state == TTI_DDP_PREPARED ? tti_ddp_note_error(d, begin(d)) : TT_OK;
 }
 
+/* Another tt_ddp has the same parameter and has begun to reduce its gradient in this backward: it may be changing under
+ * our eyes. */
+static tt_status check_alone(const tt_ddp *d, const tti_ddp_param *p)
+{
+    for (const tt_hook *h = p->t->meta->post_hooks; h != NULL; h = h->next) {
+        const tti_ddp_param *other = h->ctx;
+
+        if (h->fn.leaf == tti_ddp_leaf_hook && !atomic_load(&h->dead) && other->ddp != d &&
+            other->ddp->state == TTI_DDP_REDUCING && other->ready)
+            return TT_FAIL(TT_ERR_INVALID,
+                           "ddp: parameter \"%s\" (%d) is reduced by another tt_ddp in the same "
+                           "backward; a parameter can have one only",
+                           p->name, p->index);
+    }
+    return TT_OK;
+}
+
 /* The hook of a parameter ran. */
 static tt_status fired(tt_ddp *d, tti_ddp_param *p)
 {
     p->n_fired++;
+    TT_TRY(check_alone(d, p));
     if (d->learned && p->n_expected == 0)
         return TT_FAIL(
             TT_ERR_INVALID,
@@ -414,6 +459,7 @@ static tt_status give_zeros(tt_ddp *d)
         TT_TRY(tt_set_grad(d->params[i].t, NULL));
         TT_TRY(ready(d, i, false));
     }
+    TT_TRY(start_rest(d));
     return finish(d);
 }
 

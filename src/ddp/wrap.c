@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tt_ddp as a module, so that it can stand inside of others. */
+#include "base/error.h"
 #include "ddp/ddp.h"
 
 typedef struct wrapper {
@@ -59,7 +60,7 @@ tt_module *tt_ddp_as_module(tt_ddp *d)
     tt_module *m;
 
     if (d == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "ddp: expected a tt_ddp, got NULL");
+        return TT_NULL_GIVEN("ddp", "a tt_ddp");
     if (d->wrapper != NULL)
         return d->wrapper;
     m = tt_module_new(&wrapper_class);

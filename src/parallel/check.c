@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of arguments, in words that name the place in a list. */
+#include "base/error.h"
 #include "parallel/comm.h"
+#include "tensor/debug.h"
 
 tt_status tti_check_accelerator(const char *name, const char *what, int i, tt_device d)
 {
@@ -30,11 +32,11 @@ tt_status tti_check_tensors(const char *name, tt_tensor *const *ts, int n)
 {
     if (ts == NULL || n < 1)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected at least one tensor, got none", name);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        TT_TRY(tti_check_alive(ts[i], name));
         if (ts[i] == NULL)
-            return tt_last_status() != TT_OK
-                       ? tt_last_status()
-                       : TT_FAIL(TT_ERR_INVALID, "%s: tensor %d is NULL", name, i);
+            return TTI_NULL("%s: tensor %d is NULL", name, i);
+    }
     return TT_OK;
 }
 

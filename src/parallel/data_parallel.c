@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A module that runs its child on several devices: scatter, replicate, apply, gather, anew for every forward. */
+#include "base/error.h"
 #include "parallel/comm.h"
 
 typedef struct data_parallel {
@@ -128,9 +129,7 @@ tt_module *tt_data_parallel(tt_module *m, const tt_targets *devices,
     tt_module *dp;
 
     if (m == NULL)
-        return tt_last_status() != TT_OK
-                   ? NULL
-                   : TT_FAIL_NULL(TT_ERR_INVALID, "data_parallel: expected a module, got NULL");
+        return TT_NULL_GIVEN("data_parallel", "a module");
     dp = tt_module_new(&data_parallel_class);
     if (dp == NULL)
         return NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nested values to devices and back: containers are taken apart and built again, one per device. */
+#include "base/error.h"
 #include "parallel/comm.h"
 #include "value/value.h"
 
@@ -95,7 +96,7 @@ tt_status tt_comm_scatter_value(const tt_value *v, const tt_device *devices, int
     tt_status st = TT_OK;
 
     if (v == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "scatter: expected a value, got NULL");
+        return tti_null_given("scatter", "a value");
     TT_TRY(tti_devices_get("scatter", devices, n_devices, to));
     TT_SCOPE {
         st = cut_value(&c, v, parts);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients in plain memory, reduced bucket by bucket while the program computes the next ones. */
+#include "base/error.h"
 #include "reducer/reducer.h"
 
 #include <stdint.h>
@@ -81,6 +82,7 @@ static tt_status build(tt_reducer *r, const tt_reducer_grad *grads, const tt_red
         TT_TRY(take_grad(&r->grads[i], &grads[i], i));
     TT_TRY(tti_reducer_plan(r));
     TT_TRY(tti_reducer_compare(r));
+    TT_TRY(tti_overlap_agree(r->pg, false, &r->overlap));
     TT_SCOPE {
         st = alloc_buckets(r);
     }
@@ -93,7 +95,7 @@ tt_reducer *tt_reducer_new(tt_pg *pg, const tt_reducer_grad *grads, int n,
     tt_reducer *r;
 
     if (pg == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "reducer: expected a group, got NULL");
+        return TT_NULL_GIVEN("reducer", "a group");
     if (!tt_pg_is_member(pg))
         return TT_FAIL_NULL(TT_ERR_INVALID, "reducer: this process is not in group \"%s\"",
                             tt_pg_name(pg));
@@ -146,15 +148,19 @@ static void note(tt_reducer *r, tt_status st)
     if (st == TT_OK || r->status != TT_OK)
         return;
     r->status = st;
-    r->error = tti_strdup(tt_last_error());
+    r->error = tti_strdup(tti_last_error());
 }
 
-static tt_status start_full_locked(tt_reducer *r)
+/* The buckets that may go, in order. With END they do so in tt_reducer_wait. */
+static tt_status start_full_locked(tt_reducer *r, bool ending)
 {
+    if (r->overlap == TTI_OVERLAP_END && !ending)
+        return r->status;
     while (r->status == TT_OK && r->next < r->n_buckets && r->buckets[r->next].n_pending == 0) {
         tti_reducer_bucket *b = &r->buckets[r->next];
 
-        note(r, tt_pg_all_reduce(r->pg, b->flat, &r->how, &b->work));
+        note(r, tt_pg_all_reduce(r->pg, b->flat, &r->how,
+                                 r->overlap == TTI_OVERLAP_ENGINE ? &b->work : NULL));
         r->next += r->status == TT_OK;
     }
     return r->status;
@@ -166,7 +172,9 @@ tt_status tt_reducer_ready(tt_reducer *r, int i)
     char text[128];
     tt_status st;
 
-    if (r == NULL || i < 0 || i >= r->n_grads)
+    if (r == NULL)
+        return tti_null_given("reducer", "a reducer");
+    if (i < 0 || i >= r->n_grads)
         return TT_FAIL(TT_ERR_INVALID, "reducer: there is no gradient %d: expected 0 to %d", i,
                        r != NULL ? r->n_grads - 1 : -1);
     g = &r->grads[i];
@@ -178,7 +186,7 @@ tt_status tt_reducer_ready(tt_reducer *r, int i)
         memcpy(g->place, g->given, g->bytes);
     pthread_mutex_lock(&r->mu);
     r->buckets[g->bucket].n_pending--;
-    st = start_full_locked(r);
+    st = start_full_locked(r, false);
     pthread_mutex_unlock(&r->mu);
     return st;
 }
@@ -240,14 +248,25 @@ static void begin(tt_reducer *r)
     r->next = 0;
 }
 
+static bool all_full_locked(const tt_reducer *r)
+{
+    bool all = true;
+
+    for (int k = 0; k < r->n_buckets; k++)
+        all = all && r->buckets[k].n_pending == 0;
+    return all;
+}
+
 tt_status tt_reducer_wait(tt_reducer *r)
 {
     tt_status st;
     bool complete;
 
     if (r == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "reducer: expected a reducer, got NULL");
+        return tti_null_given("reducer", "a reducer");
     pthread_mutex_lock(&r->mu);
+    if (all_full_locked(r))
+        (void)start_full_locked(r, true);
     complete = r->next == r->n_buckets || r->status != TT_OK;
     pthread_mutex_unlock(&r->mu);
     if (!complete)
@@ -270,7 +289,9 @@ tt_status tt_reducer_wait(tt_reducer *r)
 
 void *tt_reducer_data(const tt_reducer *r, int i)
 {
-    if (r == NULL || i < 0 || i >= r->n_grads)
+    if (r == NULL)
+        return TT_NULL_GIVEN("reducer", "a reducer");
+    if (i < 0 || i >= r->n_grads)
         return TT_FAIL_NULL(TT_ERR_INVALID, "reducer: there is no gradient %d: expected 0 to %d", i,
                             r != NULL ? r->n_grads - 1 : -1);
     return r->grads[i].given != NULL ? r->grads[i].given : r->grads[i].place;

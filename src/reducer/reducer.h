@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "base/mem.h"
+#include "pg/overlap.h"
 #include "tutti/collective.h"
 #include "tutti/reducer.h"
 
@@ -43,6 +44,7 @@ struct tt_reducer {
     tt_coll_options how;
     size_t cap, first_cap;
     bool first_to_last;
+    tti_overlap overlap; /* ENGINE, FILL or END */
     tti_reducer_grad *grads;
     int n_grads;
     tti_reducer_bucket *buckets;

@@ -2,6 +2,7 @@
 /* The layer, and the conversion of a tree. */
 #include <stdio.h>
 
+#include "base/error.h"
 #include "nn/layers/layer.h"
 #include "tutti/syncbn.h"
 

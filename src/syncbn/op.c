@@ -52,8 +52,8 @@ static tt_tensor *own_sums(const sync_saved *s, tt_tensor *g)
         return NULL;
     if (s->x->numel == 0)
         return tt_zero_(sums);
-    return tti_kernels_of(s->x)->nn->batch_norm_grad(
-               NULL, dw, db, g, s->x, s->w, (const tt_tensor *[2]){ s->mean, s->rstd }) == TT_OK
+    return TTI_RUN("sync_batch_norm", s->x, nn, batch_norm_grad, NULL, dw, db, g, s->x, s->w,
+                   (const tt_tensor *[2]){ s->mean, s->rstd }) == TT_OK
                ? sums
                : NULL;
 }
@@ -71,9 +71,9 @@ static tt_status input_grad(const sync_attrs *a, const sync_saved *s, tt_tensor 
     all = tt_to_device(all, s->x->device);
     if (all == NULL)
         return tt_last_status();
-    TT_TRY(tti_kernels_of(s->x)->nn->batch_norm_input_grad(
-        dx, g, s->x, s->w, (const tt_tensor *[2]){ s->mean, s->rstd },
-        (const tt_tensor *[2]){ tt_select(all, 0, 0), tt_select(all, 0, 1) }, a->count));
+    TT_TRY(TTI_RUN("sync_batch_norm", s->x, nn, batch_norm_input_grad, dx, g, s->x, s->w,
+                   (const tt_tensor *[2]){ s->mean, s->rstd },
+                   (const tt_tensor *[2]){ tt_select(all, 0, 0), tt_select(all, 0, 1) }, a->count));
     *dx_p = dx;
     return TT_OK;
 }
@@ -114,7 +114,7 @@ static tt_status own_statistics(tt_tensor *x, tt_tensor *mean, tt_tensor *var, t
         p[i] = 0;
     if (x->numel == 0)
         return TT_OK;
-    TT_TRY(tti_kernels_of(x)->nn->batch_norm_stats(mean, var, x));
+    TT_TRY(TTI_RUN("sync_batch_norm", x, nn, batch_norm_stats, mean, var, x));
     TT_TRY(tt_copy_out_f64(mean, p, (size_t)c));
     TT_TRY(tt_copy_out_f64(var, p + c, (size_t)c));
     for (int64_t i = c; i < 2 * c; i++)
@@ -211,7 +211,7 @@ static tt_status statistics(tt_tensor *x, tt_tensor *mean, tt_tensor *rstd, sync
 static tt_status check(tt_tensor *const in[3], const tt_batch_norm_options *opt)
 {
     TT_TRY(tti_batch_norm_check(in, opt));
-    if (tti_kernels_of(in[0])->nn->batch_norm_input_grad == NULL)
+    if (!TTI_HAS_KERNEL(in[0], nn, batch_norm_input_grad))
         return tti_no_kernel("sync_batch_norm", in[0]);
     return TT_OK;
 }

@@ -3,6 +3,7 @@
  * added in the order of ranks. */
 #include <math.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "optim/optim.h"
 #include "tutti/collective.h"
@@ -44,7 +45,7 @@ tt_status tt_pg_clip_grad_norm(tt_pg *pg, tt_tensor *const *params, int n, doubl
     tt_status st;
 
     if (pg == NULL || n < 0 || (n > 0 && params == NULL))
-        return TT_FAIL(TT_ERR_INVALID, "clip_grad_norm: expected a group and parameters, got NULL");
+        return tti_null_given("clip_grad_norm", "a group and parameters");
     st = tti_clip_sum(params, n, opt, &sum);
     TT_TRY(add_over_ranks(pg, opt, st, &sum));
     return tti_clip_apply(params, n, max_norm, opt, sum, total_p);
@@ -60,7 +61,7 @@ tt_status tt_zero_clip_grad_norm(tt_zero *z, double max_norm, const tt_clip_opti
                                  double *total_p)
 {
     if (z == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "clip_grad_norm: expected a tt_zero, got NULL");
+        return tti_null_given("clip_grad_norm", "a tt_zero");
     TT_TRY(tti_zero_tell_clip(z, max_norm, opt));
     return tti_zero_clip(z, max_norm, opt, total_p);
 }

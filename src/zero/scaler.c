@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient scalers: each rank unscales its own gradients, and all skip the step if one of them found something
  * that is not finite. */
+#include "base/error.h"
 #include "amp/scaler.h"
 #include "optim/optim.h"
 #include "tutti/autograd.h"
@@ -54,7 +55,7 @@ static tt_status tell(tt_zero *z, tt_status before, bool *bad_p)
 static tt_status check(const tt_zero *z, const tt_grad_scaler *s)
 {
     if (z == NULL || s == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "zero_unscale: expected a tt_zero and a scaler, got NULL");
+        return tti_null_given("zero_unscale", "a tt_zero and a scaler");
     if (z->join != NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED,
                        "zero_unscale: ranks without inputs have no scaler: not in a scope for "

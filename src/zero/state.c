@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "tutti/collective.h"
 #include "tutti/nn.h"
@@ -151,12 +152,12 @@ static tt_status save(tt_zero *z, const tt_state_dict *part, const tt_value *min
 static tt_status check_save(const tt_zero *z, const tt_state_dict *sd, const char *prefix, int root)
 {
     if (z == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "zero_save: expected a tt_zero, got NULL");
+        return tti_null_given("zero_save", "a tt_zero");
     if (root != TT_ZERO_ALL && (root < 0 || root >= z->size))
         return TT_FAIL(TT_ERR_INVALID, "zero_save: expected a rank below %d or TT_ZERO_ALL, got %d",
                        z->size, root);
     if (sd == NULL && (root == TT_ZERO_ALL || root == z->rank))
-        return TT_FAIL(TT_ERR_INVALID, "zero_save: expected a state dictionary, got NULL");
+        return tti_null_given("zero_save", "a state dictionary");
     if (prefix != NULL && strlen(prefix) > NAME_BYTES / 3)
         return TT_FAIL(TT_ERR_INVALID, "zero_save: expected a prefix of at most %d characters",
                        NAME_BYTES / 3);
@@ -294,8 +295,7 @@ tt_status tt_zero_load(tt_zero *z, const tt_state_dict *sd, const char *prefix)
     tt_status st;
 
     if (z == NULL || sd == NULL)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "zero_load: expected a tt_zero and a state dictionary, got NULL");
+        return tti_null_given("zero_load", "a tt_zero and a state dictionary");
     part = tt_state_dict_new();
     st = part != NULL ? numbering_init(&nr, z) : TT_ERR_NOMEM;
     if (st == TT_OK)

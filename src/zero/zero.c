@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tt_zero: its life, groups, steps, and what it tells of itself. */
+#include "base/error.h"
 #include "zero/zero.h"
 
 #include <stdlib.h>
@@ -191,7 +192,9 @@ tt_zero *tt_zero_new(tt_pg *pg, tt_tensor *const *params, int n, tt_zero_make_fn
     tti_error_copy error;
     tt_zero *z;
 
-    if (pg == NULL || make == NULL)
+    if (pg == NULL)
+        return TT_NULL_GIVEN("zero", "a group");
+    if (make == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "zero: expected a group and a function that makes optimizers, got "
                             "NULL");
@@ -260,7 +263,7 @@ tt_status tt_zero_add_group(tt_zero *z, tt_tensor *const *params, int n,
                             const tt_group_options *opt)
 {
     if (z == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "zero: expected a tt_zero, got NULL");
+        return tti_null_given("zero", "a tt_zero");
     return add_group(z, &(maker){ .opt = opt }, params, n);
 }
 
@@ -283,7 +286,7 @@ tt_status tti_zero_step(tt_zero *z)
 tt_status tt_zero_step(tt_zero *z)
 {
     if (z == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "zero_step: expected a tt_zero, got NULL");
+        return tti_null_given("zero_step", "a tt_zero");
     TT_TRY(tti_zero_tell_step(z));
     return tti_zero_step(z);
 }
@@ -291,7 +294,7 @@ tt_status tt_zero_step(tt_zero *z)
 tt_status tt_zero_zero_grad(tt_zero *z, bool to_zero)
 {
     if (z == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "zero_zero_grad: expected a tt_zero, got NULL");
+        return tti_null_given("zero_zero_grad", "a tt_zero");
     for (size_t g = 0; g < z->n_groups; g++)
         for (int i = 0; i < z->groups[g].n; i++)
             TT_TRY(tti_optim_zero_grad(z->groups[g].params[i].t, to_zero));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "ddp/ddp.h"
 #include "ddp/hooks/stock.h"
 #include "optim/optim.h"
@@ -103,7 +104,7 @@ tt_status tt_ddp_hook_with_optimizer(const tt_ddp_hook *given, tt_optim *opt, tt
     TT_TRY(tti_hook_take_inner("hook_with_optimizer", given, hook_p, &inner));
     if (opt == NULL) {
         tt_ddp_hook_drop(&inner);
-        return TT_FAIL(TT_ERR_INVALID, "hook_with_optimizer: expected an optimizer, got NULL");
+        return tti_null_given("hook_with_optimizer", "an optimizer");
     }
     size = strlen(inner.name) + strlen(tt_optim_name(opt)) + sizeof "hook_with_optimizer(, )";
     f = tti_calloc(1, sizeof *f + size);
@@ -196,7 +197,7 @@ tt_in_backward *tt_in_backward_new(tt_optim *opt, const tt_in_backward_options *
     tt_in_backward *b;
 
     if (opt == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "in_backward: expected an optimizer, got NULL");
+        return TT_NULL_GIVEN("in_backward", "an optimizer");
     b = tti_calloc(1, sizeof *b);
     if (b == NULL)
         return NULL;

@@ -2,6 +2,7 @@
 /* Post-local SGD: the mean over all until some iteration, then over few. */
 #include <stdatomic.h>
 
+#include "base/error.h"
 #include "base/refcount.h"
 #include "ddp/hooks/stock.h"
 #include "pg/pg.h"
@@ -82,7 +83,7 @@ tt_future *tt_ddp_post_local_sgd_hook(void *state, const tt_ddp_bucket *b)
     tt_pg *pg;
 
     if (s == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "post-local SGD: expected a state, got NULL");
+        return TT_NULL_GIVEN("post-local SGD", "a state");
     pg = s->pg != NULL ? s->pg : b->pg;
     local = s->iter >= s->start_iter;
     s->iter += b->is_last;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PowerSGD: its state, its two hooks, and what it remembers of buckets. */
+#include "base/error.h"
 #include "ddp/hooks/powersgd.h"
 
 #include "base/refcount.h"
@@ -81,8 +82,13 @@ void tt_powersgd_free(tt_powersgd *s)
 
 tt_powersgd_info tt_powersgd_ask(const tt_powersgd *s)
 {
-    tt_generator_state gen = tt_generator_get(s->gen);
+    tt_generator_state gen;
 
+    if (s == NULL) {
+        tti_null_given("powersgd", "a state");
+        return (tt_powersgd_info){ 0 };
+    }
+    gen = tt_generator_get(s->gen);
     return (tt_powersgd_info){ .options = s->options,
                                .pg = s->pg,
                                .iter = s->iter,
@@ -111,7 +117,7 @@ static tt_future *reduce(tt_powersgd *s, const tt_ddp_bucket *b, bool batched)
     tt_pg *pg;
 
     if (s == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "powersgd: expected a state, got NULL");
+        return TT_NULL_GIVEN("powersgd", "a state");
     pg = s->pg != NULL ? s->pg : b->pg;
     starts = s->iter >= s->options.start_iter;
     s->iter += b->is_last;

@@ -2,6 +2,7 @@
 /* PowerSGD's state as a record, and in files. Names of fields are PyTorch's. */
 #include <string.h>
 
+#include "base/error.h"
 #include "ddp/hooks/powersgd.h"
 #include "io/file.h"
 #include "tutti/ops.h"
@@ -84,7 +85,7 @@ tt_value *tt_powersgd_save(const tt_powersgd *s)
     tt_value *v;
 
     if (s == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "powersgd save: expected a state, got NULL");
+        return TT_NULL_GIVEN("powersgd save", "a state");
     v = tt_value_record_new(TYPE);
     if (v != NULL && put_all(v, s) == TT_OK) {
         tt_warn("powersgd", "the process group is not part of a saved PowerSGD state");
@@ -209,6 +210,8 @@ tt_powersgd *tt_powersgd_load(const tt_value *v)
     tt_powersgd_options options;
     tt_powersgd *s;
 
+    if (v == NULL)
+        return TT_NULL_GIVEN("powersgd load", "a value");
     if (tt_value_kind_of(v) != TT_VALUE_RECORD || strcmp(tt_value_type_name(v), TYPE) != 0)
         return TT_FAIL_NULL(TT_ERR_FORMAT, "powersgd load: expected a record of type %s", TYPE);
     if (get_options(v, &options) != TT_OK)
@@ -237,7 +240,7 @@ tt_status tt_powersgd_save_file(const tt_powersgd *s, const char *path)
 
     tt_value_free(v);
     TT_TRY(st);
-    tti_writer_open(&w, "powersgd save", path);
+    tti_writer_open(&w, "powersgd save", path, TTI_WRITER_DURABLE);
     tti_writer_put(&w, data, size);
     st = tti_writer_finish(&w);
     tt_bytes_free(data);

@@ -2,6 +2,7 @@
 /* Registering a hook, and calling it: the bucket as it sees it, the future it gives, its failures. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "ddp/ddp.h"
 #include "ddp/hooks/hooks.h"
@@ -178,8 +179,7 @@ void tti_ddp_hook_free(tt_ddp *d)
 static tt_status check(const tt_ddp *d, const tt_ddp_hook *hook)
 {
     if (d == NULL || hook == NULL || hook->fn == NULL)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "ddp: expected a tt_ddp and a hook with a function, got NULL");
+        return tti_null_given("ddp", "a tt_ddp and a hook with a function");
     if (d->hook != NULL)
         return TT_FAIL(TT_ERR_INVALID,
                        "ddp: expected a tt_ddp without a hook, but \"%s\" is registered already",
