@@ -68,7 +68,8 @@ typedef struct tt_training_save_options {
 
 /* Writes a checkpoint below `dir`, which is made if need be. When it returns TT_OK, the checkpoint is on the
  * disk and "latest" in `dir` names it. Collective (pg NULL: this process alone); fails on all ranks if it does
- * on one, and the checkpoints before stay. */
+ * on one, and the checkpoints before stay. A failed save removes what it wrote, and every save first removes
+ * what killed ones left, so that one on a full disk succeeds once there is room. */
 TT_API tt_status tt_training_save(const char *dir, tt_pg *pg, const tt_training *t,
                                   const tt_training_save_options *opt);
 
@@ -77,7 +78,8 @@ TT_API tt_status tt_training_save(const char *dir, tt_pg *pg, const tt_training 
  * With another number of ranks, generators of ranks that were not there get seeds of their own. */
 TT_API tt_status tt_training_load(const char *dir, tt_pg *pg, tt_training *t);
 
-/* The path of the latest complete one; NULL, with NOT_FOUND, when there is none. Free with tt_text_free. */
+/* The path of the latest complete one; NULL, with NOT_FOUND, when there is none. Free with tt_text_free. Latest is
+ * what was saved last, whatever its step: one that "latest" names, or one completed since. */
 TT_API char *tt_training_latest(const char *dir);
 /* Whether every file of a checkpoint (as of tt_training_latest) is there and whole. */
 TT_API tt_status tt_training_check(const char *path);

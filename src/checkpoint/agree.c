@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All ranks succeed, or all fail with the words of the first that did. */
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
 
 int tti_group_rank(const tt_pg *pg)
@@ -19,7 +20,7 @@ static tt_value *report_new(tt_status st, const tt_value *mine)
     tt_value *copy = mine != NULL ? tt_value_copy(mine) : tt_value_null_new();
 
     if (v == NULL || tt_value_list_give(v, tt_value_int_new(st)) != TT_OK ||
-        tt_value_list_give(v, tt_value_text_new(st != TT_OK ? tt_last_error() : "")) != TT_OK) {
+        tt_value_list_give(v, tt_value_text_new(st != TT_OK ? tti_last_error() : "")) != TT_OK) {
         tt_value_free(copy);
         tt_value_free(v);
         return NULL;

@@ -24,10 +24,17 @@ tt_status tti_check_files(const char *dir, const tt_value *manifest);
 
 /* ---- dirs.c ------------------------------------------------------------------------------- */
 
-/* A new directory for this step: its name, not its path. */
+/* A new directory for this step: its name, not its path. Removes incomplete ones first: they may be what fills the
+ * disk. */
 char *tti_checkpoint_make_dir(const char *dir, int64_t step);
-/* Removes what is incomplete or too old; `latest` is the name of the newest. Failures are only logged. */
+/* Removes what is incomplete or too old; `latest` is the name of the newest, NULL if none is to be treated apart.
+ * Failures are only logged. */
 void tti_checkpoint_prune(const char *dir, const char *latest, int keep);
+/* Removes one checkpoint, complete or not. A failure is only logged. */
+void tti_checkpoint_remove(const char *dir, const char *name);
+/* One more than the greatest number of a save in `dir`: manifests have it, so that one can tell which is newest although
+ * steps may be repeated. */
+tt_status tti_checkpoint_next_serial(const char *dir, int64_t *serial_p);
 tt_status tti_checkpoint_set_latest(const char *dir, const char *name);
 
 /* ---- agree.c ------------------------------------------------------------------------------ */

@@ -3,13 +3,16 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/log.h"
+#include "base/open.h"
 #include "checkpoint/checkpoint.h"
 #include "io/file.h"
 
@@ -92,7 +95,7 @@ tt_status tti_checkpoint_set_latest(const char *dir, const char *name)
 
     if (path == NULL)
         return TT_ERR_NOMEM;
-    tti_writer_open(&w, "checkpoint", path);
+    tti_writer_open(&w, "checkpoint", path, TTI_WRITER_DURABLE);
     tti_writer_put(&w, name, strlen(name));
     tti_writer_put(&w, "\n", 1);
     st = tti_writer_finish(&w);
@@ -104,34 +107,87 @@ tt_status tti_checkpoint_set_latest(const char *dir, const char *name)
 static bool read_latest(const char *dir, char *name, size_t size)
 {
     char *path = tti_path_join(dir, TTI_LATEST);
-    FILE *f = path != NULL ? fopen(path, "re") : NULL;
-    bool ok = f != NULL && fgets(name, (int)size, f) != NULL;
+    int fd = path != NULL ? tti_open_regular("checkpoint", path) : -1;
+    ssize_t n = fd >= 0 ? read(fd, name, size - 1) : -1;
     place p;
 
-    if (f != NULL)
-        fclose(f);
+    if (fd >= 0)
+        close(fd);
     tti_mfree(path);
-    if (ok)
-        name[strcspn(name, "\n")] = '\0';
-    return ok && parse(name, &p) && is_complete(dir, name);
+    name[n > 0 ? n : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    return n > 0 && parse(name, &p) && is_complete(dir, name);
 }
 
-/* A kill between manifest and "latest" leaves a complete checkpoint that nothing names; and "latest" may have
- * been lost. Names tell the age, so the newest complete one is it; `latest` decides among attempts. */
+/* The number of a checkpoint's save: 0 for those of earlier versions, -1 if its manifest cannot be read. */
+static int64_t serial_of(const char *dir, const char *name)
+{
+    char *path = tti_path_join(dir, name);
+    char *manifest = path != NULL ? tti_path_join(path, TTI_MANIFEST) : NULL;
+    tt_value *v = manifest != NULL ? tti_value_read(manifest) : NULL;
+    int64_t serial = v != NULL ? tt_value_as_int(tt_value_map_get(v, "serial")) : -1;
+
+    tt_value_free(v);
+    tti_mfree(manifest);
+    tti_mfree(path);
+    return serial;
+}
+
+tt_status tti_checkpoint_next_serial(const char *dir, int64_t *serial_p)
+{
+    places all = { 0 };
+    tt_status st = list(dir, &all);
+
+    *serial_p = 1;
+    for (size_t i = 0; i < all.n; i++)
+        if (is_complete(dir, all.items[i].name)) {
+            int64_t serial = serial_of(dir, all.items[i].name);
+
+            if (serial >= *serial_p && serial < INT64_MAX)
+                *serial_p = serial + 1;
+        }
+    tti_mfree(all.items);
+    return st;
+}
+
+/* The complete checkpoint that was saved last, other than `named`, which has number `serial`. */
+static void find_newer(const places *all, const char *dir, int64_t serial, char *name, size_t size)
+{
+    for (size_t i = all->n; i-- > 0;) {
+        const char *candidate = all->items[i].name;
+        int64_t number = is_complete(dir, candidate) ? serial_of(dir, candidate) : -1;
+
+        if (number > serial) {
+            serial = number;
+            snprintf(name, size, "%s", candidate);
+        }
+    }
+}
+
+/* "latest" names the last checkpoint, unless the process was killed between the manifest and "latest": then a complete
+ * one has a greater number. A damaged one that "latest" names is not passed over: loading reports it. */
 char *tt_training_latest(const char *dir)
 {
     char name[64] = "";
     places all = { 0 };
     tt_status st = dir != NULL ? TT_OK : TT_FAIL(TT_ERR_INVALID, "checkpoint: no directory");
     char *path = NULL;
+    int64_t serial = -1;
 
-    if (st == TT_OK && !read_latest(dir, name, sizeof name)) {
-        name[0] = '\0';
-        st = list(dir, &all);
-        for (size_t i = all.n; st == TT_OK && name[0] == '\0' && i-- > 0;)
-            if (is_complete(dir, all.items[i].name))
-                snprintf(name, sizeof name, "%s", all.items[i].name);
+    if (st == TT_OK) {
+        bool named = read_latest(dir, name, sizeof name);
+
+        if (named)
+            serial = serial_of(dir, name);
+        else
+            name[0] = '\0';
+        st = !named || serial >= 0 ? list(dir, &all) : TT_OK;
     }
+    if (st == TT_OK)
+        find_newer(&all, dir, serial, name, sizeof name);
+    for (size_t i = all.n; st == TT_OK && name[0] == '\0' && i-- > 0;)
+        if (is_complete(dir, all.items[i].name)) /* damaged, or it would have a number */
+            snprintf(name, sizeof name, "%s", all.items[i].name);
     tti_mfree(all.items);
     if (st == TT_OK && name[0] == '\0')
         TT_FAIL(TT_ERR_NOT_FOUND, "checkpoint: there is no complete one in \"%s\"", dir);
@@ -151,8 +207,7 @@ static tt_status make_parents(const char *dir)
         at = strchr(at + 1, '/');
         if (at != NULL)
             *at = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            st = TT_FAIL(TT_ERR_IO, "checkpoint: cannot make \"%s\": %s", path, strerror(errno));
+        st = tti_directory_make("checkpoint", path, true);
         if (at != NULL)
             *at = '/';
     }
@@ -178,23 +233,22 @@ char *tti_checkpoint_make_dir(const char *dir, int64_t step)
 {
     char name[64];
     char *path;
-    int attempt, failed;
+    int attempt;
+    tt_status st;
 
     if (make_parents(dir) != TT_OK || next_attempt(dir, step, &attempt) != TT_OK)
         return NULL;
+    tti_checkpoint_prune(dir, NULL, INT_MAX);
     snprintf(name, sizeof name, "step-%010lld-%d", (long long)step, attempt);
     path = tti_path_join(dir, name);
     if (path == NULL)
         return NULL;
-    failed = mkdir(path, 0777) != 0 ? errno : 0;
+    st = tti_directory_make("checkpoint", path, false);
     tti_mfree(path);
-    if (failed == 0)
-        return tti_strdup(name);
-    return TT_FAIL_NULL(TT_ERR_IO, "checkpoint: cannot make \"%s/%s\": %s", dir, name,
-                        strerror(failed));
+    return st == TT_OK ? tti_strdup(name) : NULL;
 }
 
-static void remove_all(const char *dir, const char *name)
+void tti_checkpoint_remove(const char *dir, const char *name)
 {
     char *path = tti_path_join(dir, name);
     int fd = path != NULL ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -204,7 +258,7 @@ static void remove_all(const char *dir, const char *name)
     if (d != NULL) {
         unlinkat(fd, TTI_MANIFEST, 0); /* from here on it does not count */
         while ((entry = readdir(d)) != NULL)
-            if (entry->d_name[0] != '.')
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
                 unlinkat(fd, entry->d_name, 0);
         closedir(d);
     } else if (fd >= 0) {
@@ -218,19 +272,19 @@ static void remove_all(const char *dir, const char *name)
 void tti_checkpoint_prune(const char *dir, const char *latest, int keep)
 {
     places all = { 0 };
-    int n_complete = 1;
+    int n_complete = latest != NULL;
 
     if (list(dir, &all) != TT_OK)
-        tti_log(TT_LOG_WARN, "checkpoint: %s", tt_last_error());
+        tti_log(TT_LOG_WARN, "checkpoint: %s", tti_last_error());
     for (size_t i = all.n; i-- > 0;) {
         const char *name = all.items[i].name;
 
-        if (strcmp(name, latest) == 0)
+        if (latest != NULL && strcmp(name, latest) == 0)
             continue;
         if (is_complete(dir, name) && n_complete < keep)
             n_complete++;
         else
-            remove_all(dir, name);
+            tti_checkpoint_remove(dir, name);
     }
     tti_mfree(all.items);
 }

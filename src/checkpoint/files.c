@@ -40,7 +40,7 @@ tt_status tti_value_write(const char *path, const tt_value *v)
     crc = crc_of(data, n);
     for (int i = 0; i < 4; i++)
         head[4 + i] = (unsigned char)(crc >> (8 * i));
-    tti_writer_open(&w, "checkpoint", path);
+    tti_writer_open(&w, "checkpoint", path, TTI_WRITER_DURABLE);
     tti_writer_put(&w, head, sizeof head);
     tti_writer_put(&w, data, n);
     st = tti_writer_finish(&w);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
 
 typedef struct found {
@@ -221,7 +222,7 @@ tt_status tt_training_load(const char *dir, tt_pg *pg, tt_training *t)
     tt_status st = TT_OK;
 
     if (dir == NULL || t == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "checkpoint: expected a directory and a training, got NULL");
+        return tti_null_given("checkpoint", "a directory and a training");
     if (pg != NULL && !tt_pg_is_member(pg))
         return TT_OK;
     TT_SCOPE {

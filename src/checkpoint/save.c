@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "checkpoint/checkpoint.h"
 
 typedef struct job {
@@ -172,9 +173,12 @@ static tt_status add_files(job *j, tt_value *list)
 static tt_status describe(job *j, tt_value *v)
 {
     tt_value *list = tt_value_list_new();
+    int64_t serial;
 
     TT_TRY(tt_value_map_give(v, "files", list));
     TT_TRY(add_files(j, list));
+    TT_TRY(tti_checkpoint_next_serial(j->dir, &serial));
+    TT_TRY(tt_value_map_give(v, "serial", tt_value_int_new(serial)));
     TT_TRY(tt_value_map_give(v, "format", tt_value_text_new("tutti checkpoint")));
     TT_TRY(tt_value_map_give(v, "version", tt_value_int_new(1)));
     TT_TRY(tt_value_map_give(v, "ranks", tt_value_int_new(tti_checkpoint_ranks(j->pg))));
@@ -203,6 +207,15 @@ static tt_status complete(job *j, int keep)
 
 /* ---- all of it -------------------------------------------------------------------------------- */
 
+/* What a failed save wrote goes, so that it does not fill the disk; on rank 0, which made the directory. */
+static tt_status give_up(job *j, tt_status st)
+{
+    if (j->rank == 0 && j->name != NULL)
+        tti_checkpoint_remove(j->dir, j->name);
+    return st;
+}
+
+/* A rank that fails to hear of the others after rank 0 completed the checkpoint leaves it: it is good. */
 static tt_status save(job *j, int keep)
 {
     tt_status st = TT_OK;
@@ -211,12 +224,21 @@ static tt_status save(job *j, int keep)
         j->name = tti_checkpoint_make_dir(j->dir, j->t->step);
         st = j->name != NULL ? TT_OK : tt_last_status();
     }
-    TT_TRY(tti_agree_text(j->pg, st, &j->name));
+    st = tti_agree_text(j->pg, st, &j->name);
+    if (st != TT_OK)
+        return give_up(j, st);
     TT_SCOPE {
         st = write_files(j);
     }
-    TT_TRY(tti_agree(j->pg, st, j->mine, &j->all));
-    return tti_agree(j->pg, j->rank == 0 ? complete(j, keep) : TT_OK, NULL, NULL);
+    st = tti_agree(j->pg, st, j->mine, &j->all);
+    if (st != TT_OK)
+        return give_up(j, st);
+    if (j->rank == 0) {
+        st = complete(j, keep);
+        if (st != TT_OK)
+            give_up(j, st);
+    }
+    return tti_agree(j->pg, st, NULL, NULL);
 }
 
 tt_status tt_training_save(const char *dir, tt_pg *pg, const tt_training *t,
@@ -227,8 +249,10 @@ tt_status tt_training_save(const char *dir, tt_pg *pg, const tt_training *t,
     tt_status st;
 
     opt = opt != NULL ? opt : &defaults;
-    if (dir == NULL || dir[0] == '\0' || t == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "checkpoint: expected a directory and a training, got NULL");
+    if (dir == NULL || t == NULL)
+        return tti_null_given("checkpoint", "a directory and a training");
+    if (dir[0] == '\0')
+        return TT_FAIL(TT_ERR_INVALID, "checkpoint: expected a directory, got an empty name");
     if (t->step < 0 || opt->keep < 0)
         return TT_FAIL(TT_ERR_INVALID, "checkpoint: step %lld or keep %d is negative",
                        (long long)t->step, opt->keep);
