@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a rank: torchrun's variables by the same names, ours, and all else as it was. */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,22 +8,34 @@
 
 #include "launch/job.h"
 
+#define MAX_OURS 32
+
 typedef struct vars {
-    tti_text text; /* name=value, each ended by a newline, which no value of ours has */
+    char *all[MAX_OURS]; /* name=value; values may have any characters */
     int n;
+    tt_status status;
 } vars;
 
 static void add(vars *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void add(vars *v, const char *fmt, ...)
 {
-    char line[4300];
+    char *line;
     va_list ap;
+    int n;
 
+    assert(v->n < MAX_OURS);
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    tti_text_addf(&v->text, "%s\n", line);
-    v->n++;
+    line = tti_malloc((size_t)n + 1);
+    if (line == NULL) {
+        v->status = TT_ERR_NOMEM;
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(line, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    v->all[v->n++] = line;
 }
 
 static bool in_environment(const char *name)
@@ -64,48 +77,53 @@ static void add_ours(vars *v, const tti_job *job, const tti_rank *r)
         add(v, "OMP_NUM_THREADS=%d", job->cpus.threads);
 }
 
-/* Whether ours, a text of lines, sets the same name as `entry`. */
+/* Whether ours sets the same name as `entry`. */
 static bool replaced(const vars *v, const char *entry)
 {
     size_t n = strcspn(entry, "=") + 1;
 
-    for (const char *p = tti_text_str(&v->text); *p != '\0'; p = strchr(p, '\n') + 1)
-        if (strncmp(p, entry, n) == 0)
+    for (int i = 0; i < v->n; i++)
+        if (strncmp(v->all[i], entry, n) == 0)
             return true;
     return false;
+}
+
+/* Pointers first, then the texts of ours. */
+static char **lay_out(const vars *v)
+{
+    size_t n = 0, k = 0, bytes = 0;
+    char **env, *p;
+
+    while (environ != NULL && environ[n] != NULL)
+        n++;
+    for (int i = 0; i < v->n; i++)
+        bytes += strlen(v->all[i]) + 1;
+    env = tti_malloc((n + (size_t)v->n + 1) * sizeof *env + bytes);
+    if (env == NULL)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (!replaced(v, environ[i]))
+            env[k++] = environ[i];
+    p = (char *)(env + n + v->n + 1);
+    for (int i = 0; i < v->n; i++) {
+        env[k++] = strcpy(p, v->all[i]);
+        p += strlen(p) + 1;
+    }
+    env[k] = NULL;
+    return env;
 }
 
 tt_status tti_launch_env(const tti_job *job, const tti_rank *r, char ***env_p)
 {
     vars v = { 0 };
-    size_t n = 0, k = 0;
     char **env;
-    char *p;
 
     add_ours(&v, job, r);
-    if (v.text.status != TT_OK) {
-        tti_text_fini(&v.text);
+    env = v.status == TT_OK ? lay_out(&v) : NULL;
+    for (int i = 0; i < v.n; i++)
+        tti_mfree(v.all[i]);
+    if (env == NULL)
         return TT_ERR_NOMEM;
-    }
-    while (environ != NULL && environ[n] != NULL)
-        n++;
-    env = tti_malloc((n + (size_t)v.n + 1) * sizeof *env + v.text.n + 1);
-    if (env == NULL) {
-        tti_text_fini(&v.text);
-        return TT_ERR_NOMEM;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (!replaced(&v, environ[i]))
-            env[k++] = environ[i];
-    p = (char *)(env + n + v.n + 1);
-    memcpy(p, tti_text_str(&v.text), v.text.n + 1);
-    for (int i = 0; i < v.n; i++) {
-        env[k++] = p;
-        p = strchr(p, '\n');
-        *p++ = '\0';
-    }
-    env[k] = NULL;
-    tti_text_fini(&v.text);
     *env_p = env;
     return TT_OK;
 }

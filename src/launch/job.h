@@ -55,7 +55,8 @@ typedef struct tti_job {
     char store_addr[128], master_addr[80];
     int master_port;
     char *dir;        /* private, removed in the end */
-    char *flight_dir; /* the log directory, or `dir` */
+    char *log_dir;    /* absolute; NULL: no logs */
+    char *flight_dir; /* TUTTI_FLIGHT_DIR, or the log directory, or `dir` */
     tti_cpu_plan cpus;
     tti_rank *ranks;
     int n, world;
@@ -96,6 +97,8 @@ tt_status tti_launch_spawn(tti_job *job, tti_rank *r);
 /* A small process that kills the ranks and removes the directory when the launcher is killed. */
 tt_status tti_guard_start(tti_job *job);
 void tti_guard_tell(const tti_job *job, pid_t pid);
+/* The rank was reaped and nothing of its group is left: its number may mean another process from now on. */
+void tti_guard_forget(const tti_job *job, pid_t pid);
 void tti_guard_stop(tti_job *job);
 
 /* ---- running ---------------------------------------------------------------------------- */
@@ -115,7 +118,7 @@ tt_status tti_nodes_join(tti_job *job);
 tt_status tti_nodes_round(tti_job *job);
 int tti_nodes_fd(const tti_job *job); /* readable when the job was decided elsewhere; -1 */
 void tti_nodes_heard(tti_job *job);
-/* Tells the others how it ended here; true when all nodes succeeded. */
+/* Tells the other nodes that this rank failed here. */
 void tti_nodes_failed(tti_job *job, const tti_rank *r);
 tt_status tti_nodes_finish(tti_job *job);
 void tti_nodes_free(tti_job *job);

@@ -25,7 +25,7 @@ tt_status tti_jobstore_open(tti_job *job, const char *host)
         return tt_last_status();
     snprintf(job->store_addr, sizeof job->store_addr, v6 ? "[%s]:%d" : "%s:%d", host,
              tt_store_tcp_port(job->store));
-    return TT_OK;
+    return tti_exit_announce(job->store);
 }
 
 void tti_jobstore_close(tti_job *job)

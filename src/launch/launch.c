@@ -70,45 +70,76 @@ static tt_status check_maps(const tt_launch_options *o)
     return tti_prefix_make(o->line_prefix, 0, 0, prefix, sizeof prefix);
 }
 
+/* A secret of several nodes can be guessed from the proofs that go over the network, so it must not be short. */
+static tt_status check_secret(const char *from, const char *secret)
+{
+    if (strlen(secret) < 16)
+        return TT_FAIL(TT_ERR_INVALID, "%s: expected a line of at least 16 characters", from);
+    return TT_OK;
+}
+
+/* The first line of the open file. */
+static tt_status read_secret_line(tti_job *job, FILE *f)
+{
+    const char *path = job->opt.secret_file;
+    char line[sizeof job->secret + 2] = ""; /* with its end */
+    struct stat st;
+    size_t n;
+
+    if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode))
+        return TT_FAIL(TT_ERR_INVALID, "%s: expected a regular file", path);
+    if ((st.st_mode & 077) != 0)
+        return TT_FAIL(TT_ERR_INVALID, "%s: others can read it; chmod 600 it", path);
+    if (fgets(line, sizeof line, f) == NULL)
+        line[0] = '\0';
+    n = strcspn(line, "\r\n");
+    if (n >= sizeof job->secret)
+        return TT_FAIL(TT_ERR_INVALID, "%s: expected a line of at most %zu characters", path,
+                       sizeof job->secret - 1);
+    memcpy(job->secret, line, n);
+    job->secret[n] = '\0';
+    return check_secret(path, job->secret);
+}
+
+static tt_status read_secret_file(tti_job *job)
+{
+    int fd = open(job->opt.secret_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    tt_status st;
+
+    if (f == NULL) {
+        st = TT_FAIL(TT_ERR_IO, "%s: %s", job->opt.secret_file, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
+    st = read_secret_line(job, f);
+    fclose(f);
+    return st;
+}
+
 static tt_status read_secret(tti_job *job)
 {
     const char *secret = tti_env_get(TTI_ENV_JOB_SECRET);
-    struct stat st;
-    FILE *f;
 
-    if (job->opt.secret_file == NULL && secret != NULL && job->opt.n_nodes > 1) {
-        if (strlen(secret) >= sizeof job->secret || strchr(secret, '\n') != NULL)
-            return TT_FAIL(TT_ERR_INVALID, "TUTTI_JOB_SECRET: expected at most 64 characters");
-        memcpy(job->secret, secret, strlen(secret) + 1);
-        return TT_OK;
-    }
-    if (job->opt.secret_file == NULL) {
-        if (job->opt.n_nodes > 1)
-            return TT_FAIL(TT_ERR_INVALID, "several nodes need a common secret: give all of them "
-                                           "the same --secret-file or TUTTI_JOB_SECRET "
-                                           "(`openssl rand -hex 32` makes one)");
+    if (job->opt.secret_file != NULL)
+        return read_secret_file(job);
+    if (job->opt.n_nodes == 1)
         return tti_random_hex(job->secret, 32);
-    }
-    f = fopen(job->opt.secret_file, "re");
-    if (f == NULL)
-        return TT_FAIL(TT_ERR_IO, "%s: %s", job->opt.secret_file, strerror(errno));
-    if (fgets(job->secret, sizeof job->secret, f) == NULL)
-        job->secret[0] = '\0';
-    job->secret[strcspn(job->secret, "\r\n")] = '\0';
-    if (fstat(fileno(f), &st) != 0 || (st.st_mode & 077) != 0) {
-        fclose(f);
-        return TT_FAIL(TT_ERR_INVALID, "%s: others can read it; chmod 600 it",
-                       job->opt.secret_file);
-    }
-    fclose(f);
-    if (strlen(job->secret) < 16)
-        return TT_FAIL(TT_ERR_INVALID, "%s: expected a line of at least 16 characters",
-                       job->opt.secret_file);
-    return TT_OK;
+    if (secret == NULL)
+        return TT_FAIL(TT_ERR_INVALID, "several nodes need a common secret: give all of them "
+                                       "the same --secret-file or TUTTI_JOB_SECRET "
+                                       "(`openssl rand -hex 32` makes one)");
+    if (strlen(secret) >= sizeof job->secret || strchr(secret, '\n') != NULL)
+        return TT_FAIL(TT_ERR_INVALID,
+                       "TUTTI_JOB_SECRET: expected a line of at most 64 characters");
+    memcpy(job->secret, secret, strlen(secret) + 1);
+    return check_secret("TUTTI_JOB_SECRET", secret);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
+/* What ranks print may be private: directories and files of logs are this user's alone. */
 static tt_status make_dirs(const char *path)
 {
     char part[4096];
@@ -121,7 +152,7 @@ static tt_status make_dirs(const char *path)
             continue;
         memcpy(part, path, i);
         part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
             return TT_FAIL(TT_ERR_IO, "%s: %s", part, strerror(errno));
     }
     return TT_OK;
@@ -146,23 +177,33 @@ static tt_status make_private_dir(tti_job *job)
     return TT_OK;
 }
 
-static tt_status make_directories(tti_job *job)
+/* Makes the directory `dir`; *path_p is its absolute path, the caller's. */
+static tt_status make_absolute(const char *dir, char **path_p)
 {
     char path[4096];
 
+    TT_TRY(make_dirs(dir));
+    if (realpath(dir, path) == NULL)
+        return TT_FAIL(TT_ERR_IO, "%s: %s", dir, strerror(errno));
+    *path_p = tti_strdup(path);
+    return *path_p != NULL ? TT_OK : TT_ERR_NOMEM;
+}
+
+/* Records of the ranks go where the user wants them, else to the logs, else where they end with the job. */
+static tt_status make_directories(tti_job *job)
+{
+    const char *flight_dir = tti_env_get(TTI_ENV_FLIGHT_DIR);
+
     TT_TRY(make_private_dir(job));
-    if (job->opt.log_dir == NULL) {
-        job->flight_dir = tti_strdup(job->dir);
-        return job->flight_dir != NULL ? TT_OK : TT_ERR_NOMEM;
-    }
-    TT_TRY(make_dirs(job->opt.log_dir));
-    if (realpath(job->opt.log_dir, path) == NULL)
-        return TT_FAIL(TT_ERR_IO, "%s: %s", job->opt.log_dir, strerror(errno));
-    job->flight_dir = tti_strdup(path);
+    if (job->opt.log_dir != NULL)
+        TT_TRY(make_absolute(job->opt.log_dir, &job->log_dir));
+    if (flight_dir != NULL)
+        return make_absolute(flight_dir, &job->flight_dir);
+    job->flight_dir = tti_strdup(job->log_dir != NULL ? job->log_dir : job->dir);
     return job->flight_dir != NULL ? TT_OK : TT_ERR_NOMEM;
 }
 
-/* Removes the directory: programs may have put files in it, one level deep at most. */
+/* Removes the directory with all that programs have put in it. */
 static void remove_dir(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -190,11 +231,11 @@ static tt_status open_log(const tti_job *job, const tti_rank *r, const char *nam
 {
     char path[4400];
 
-    snprintf(path, sizeof path, "%s/rank_%d", job->flight_dir, r->rank);
+    snprintf(path, sizeof path, "%s/rank_%d", job->log_dir, r->rank);
     TT_TRY(make_dirs(path));
-    snprintf(path, sizeof path, "%s/rank_%d/%s.log", job->flight_dir, r->rank, name);
+    snprintf(path, sizeof path, "%s/rank_%d/%s.log", job->log_dir, r->rank, name);
     *fd_p =
-        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (job->restart > 0 ? O_APPEND : O_TRUNC), 0666);
+        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (job->restart > 0 ? O_APPEND : O_TRUNC), 0600);
     if (*fd_p < 0)
         return TT_FAIL(TT_ERR_IO, "%s: %s", path, strerror(errno));
     return TT_OK;
@@ -427,6 +468,7 @@ static void clean_up(tti_job *job)
     tti_mfree(job->ranks);
     tti_mfree(job->program);
     tti_mfree(job->dir);
+    tti_mfree(job->log_dir);
     tti_mfree(job->flight_dir);
     tti_mfree(job);
 }

@@ -88,7 +88,8 @@ void tti_job_end(tti_job *job)
 
 tt_status tti_job_signals_take(tti_job *job)
 {
-    static const int taken[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP };
+    static const int taken[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                 SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD };
     struct sigaction ignore = { .sa_handler = SIG_IGN };
     sigset_t set;
 
@@ -138,6 +139,8 @@ static void ended_by(tti_job *job, int sig)
 static void heard_signal(tti_job *job, int sig)
 {
     switch (sig) {
+    case SIGCHLD: /* it has woken the loop, which reaps */
+        break;
     case SIGUSR1:
         tell(job, sig);
         break;
@@ -173,6 +176,8 @@ static bool reap(tti_job *job, tti_rank *r)
         return false;
     r->ended = true;
     r->group_left = kill(-r->pid, 0) == 0;
+    if (!r->group_left)
+        tti_guard_forget(job, r->pid);
     r->end_ns = tti_now_ns();
     close(r->pidfd);
     r->pidfd = -1;
@@ -202,12 +207,34 @@ static void reap_all(tti_job *job, const struct pollfd *pidfds)
     tti_job_end(job);
 }
 
+/* Processes whose parents ended are handed to us, who must collect their ends: otherwise they would stay as zombies until
+ * the job is over. A rank among the ended is left to its pidfd, which wakes the loop again. */
+static void reap_orphans(tti_job *job)
+{
+    for (;;) {
+        siginfo_t info = { 0 };
+
+        if (!job->opt.own_process || waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+            info.si_pid == 0)
+            return;
+        for (int i = 0; i < job->n; i++)
+            if (job->ranks[i].pid == info.si_pid && !job->ranks[i].ended)
+                return;
+        if (info.si_pid == job->guard)
+            job->guard = 0;
+        waitpid(info.si_pid, NULL, WNOHANG);
+    }
+}
+
 /* Processes that ranks left behind in their groups. Their number cannot have another meaning while they live. */
 static void kill_groups(tti_job *job, int sig)
 {
     for (int i = 0; i < job->n; i++)
-        if (job->ranks[i].group_left)
+        if (job->ranks[i].group_left) {
             kill(-job->ranks[i].pid, sig);
+            if (sig == SIGKILL)
+                tti_guard_forget(job, job->ranks[i].pid);
+        }
 }
 
 /* Children that ranks left behind: their process groups, and what was handed to us when they died. */
@@ -310,6 +337,7 @@ static void turn(tti_job *job, struct pollfd *p, bool last)
         tti_nodes_heard(job);
     read_streams(job, p + AT_RANKS + job->n, last);
     reap_all(job, p + AT_RANKS);
+    reap_orphans(job);
     write_sinks(job);
     if (!last && job->phase != TTI_PHASE_RUN && tti_ms_left(job->phase_end) == 0)
         phase_next(job);

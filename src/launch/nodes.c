@@ -14,13 +14,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/clock.h"
 #include "launch/job.h"
 #include "launch/jobstore.h"
+#include "store/tcp.h"
 
 #define DEFAULT_PORT 29400
-#define SLICE_MS 200  /* how long one call waits before signals are looked at */
-#define GONE_MS 10000 /* a launcher that is silent so long is gone */
+#define SLICE_MS 200   /* how long one call waits before signals are looked at */
+#define GONE_MS 10000  /* a launcher that is silent so long is gone */
+#define BROKEN_MS 2000 /* the same once a connection to node 0 broke */
 #define LEAVE_MS 10000
 
 typedef struct tti_nodes {
@@ -37,6 +40,9 @@ typedef struct tti_nodes {
     char verdict[320];
     char prefix[96];
     int64_t *beats, *beat_ns; /* of node 0: what it last saw, and when it changed */
+    uint64_t n_lost;          /* of node 0: how many connections to it broke, as it last saw */
+    int64_t broken_ns;        /* when it saw the last one break; 0: none */
+    bool has_gone;            /* a node is gone: nobody waits until it has left */
 } tti_nodes;
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -58,7 +64,8 @@ static bool interrupted(tti_job *job)
     struct signalfd_siginfo info;
 
     while (job->signal_fd >= 0 && read(job->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2 && info.ssi_signo != SIGTSTP)
+        if (info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2 && info.ssi_signo != SIGTSTP &&
+            info.ssi_signo != SIGCHLD)
             job->signal = (int)info.ssi_signo;
     return job->signal != 0;
 }
@@ -84,7 +91,7 @@ static tt_status wait_key(tti_job *job, const char *name, int64_t deadline, cons
 /* host:port, [v6]:port or host. */
 static tt_status parse_endpoint(const tt_launch_options *o, tti_nodes *d)
 {
-    const char *text = o->endpoint != NULL ? o->endpoint : o->master_addr;
+    const char *given = o->endpoint != NULL ? o->endpoint : o->master_addr, *text = given;
     const char *colon, *end;
     char *rest;
     long port;
@@ -103,7 +110,7 @@ static tt_status parse_endpoint(const tt_launch_options *o, tti_nodes *d)
         colon = NULL; /* no port, or an IPv6 address without brackets */
     }
     if (end == NULL || end == text || end - text >= (ptrdiff_t)sizeof d->host)
-        return TT_FAIL(TT_ERR_INVALID, "--rdzv: expected HOST:PORT, got \"%s\"", o->endpoint);
+        return TT_FAIL(TT_ERR_INVALID, "--rdzv: expected HOST:PORT, got \"%s\"", given);
     snprintf(d->host, sizeof d->host, "%.*s", (int)(end - text), text);
     if (colon == NULL)
         return TT_OK;
@@ -214,9 +221,24 @@ static void decide(tti_nodes *d, const char *words)
     (void)!write(d->event_fd, &one, sizeof one);
 }
 
+/* Whether a launcher whose number last changed at `beat_ns` is gone. Numbers change five times a second; a connection that
+ * breaks is a hint to look closer, no proof: clients that gave up waiting break one off as well. */
+static bool is_gone(const tti_nodes *d, int64_t beat_ns, int64_t now)
+{
+    bool suspected = d->broken_ns != 0 && beat_ns < d->broken_ns;
+
+    return now - beat_ns > (int64_t)GONE_MS * 1000000 ||
+           (suspected && now - d->broken_ns > (int64_t)BROKEN_MS * 1000000);
+}
+
 /* Node 0: the first launcher whose number has not changed for long; -1. */
 static int silent_node(tti_nodes *d)
 {
+    uint64_t n_lost = tti_store_tcp_lost(d->control);
+
+    if (n_lost != d->n_lost)
+        d->broken_ns = tti_now_ns();
+    d->n_lost = n_lost;
     for (int i = 1; i < d->n; i++) {
         int64_t beat, now = tti_now_ns();
 
@@ -226,7 +248,7 @@ static int silent_node(tti_nodes *d)
             d->beats[i] = beat;
             d->beat_ns[i] = now;
         }
-        if (now - d->beat_ns[i] > (int64_t)GONE_MS * 1000000)
+        if (is_gone(d, d->beat_ns[i], now))
             return i;
     }
     return -1;
@@ -266,12 +288,13 @@ static void *listen_for_verdict(void *arg)
             st = tt_store_add(d->control, KEY(d, "beat", d->me), 1, &beat);
         if (st != TT_OK) {
             snprintf(text, sizeof text, "fail -1 1 the launcher of node 0 is gone: %.200s",
-                     tt_last_error());
+                     tti_last_error());
             decide(d, text);
             break;
         }
         int gone = d->me == 0 ? silent_node(d) : -1;
         if (gone >= 0) {
+            d->has_gone = true;
             snprintf(text, sizeof text, "fail -1 1 the launcher of node %d is gone", gone);
             (void)set_verdict(d, text, NULL, 0);
         }
@@ -332,7 +355,8 @@ tt_status tti_nodes_round(tti_job *job)
     snprintf(job->master_addr, sizeof job->master_addr, "%s",
              job->opt.master_addr != NULL ? job->opt.master_addr : d->host);
     TT_TRY(d->me == 0 ? host_round(job, d) : guest_round(job, d));
-    d->decided = false;
+    d->decided = d->has_gone = false;
+    d->broken_ns = 0;
     memset(d->beat_ns, 0, (size_t)d->n * sizeof *d->beat_ns);
     atomic_store_explicit(&d->stop, false, memory_order_release);
     if (pthread_create(&d->thread, NULL, listen_for_verdict, d) != 0)
@@ -432,7 +456,7 @@ tt_status tti_nodes_finish(tti_job *job)
     /* The stores stay until everyone knows. */
     if (tt_store_add(d->control, KEY(d, "left", -1), 1, &n) != TT_OK)
         return TT_OK;
-    while (d->me == 0 && n < d->n && tti_ms_left(deadline) > 0) {
+    while (d->me == 0 && n < d->n - d->has_gone && tti_ms_left(deadline) > 0) {
         poll(NULL, 0, 5);
         if (tt_store_add(d->control, KEY(d, "left", -1), 0, &n) != TT_OK)
             break;

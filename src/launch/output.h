@@ -48,7 +48,7 @@ typedef struct tti_stream {
 
 /* Reads what is there, at most a piece. False when the stream has ended. */
 bool tti_stream_read(tti_stream *s);
-/* Reads on until the pipe is empty or the sink is full; then ends it, `whole` or not. */
+/* Reads on until the pipe is empty or the sink is full; then ends the stream. */
 void tti_stream_end(tti_stream *s);
 void tti_stream_close(tti_stream *s);
 /* The last lines, oldest first, ended by zero. */

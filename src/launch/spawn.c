@@ -155,10 +155,20 @@ static tt_status start(tti_job *job, tti_rank *r, birth *b)
                        : b->error == ENOENT ? " (is the interpreter of its first line there?)"
                                             : "");
     }
+    /* The child does the same. A thread sanitizer turns vfork into fork, so the child may not have come that
+     * far, and signals to its group would reach nobody. */
+    (void)setpgid(r->pid, r->pid);
     r->shown_pid = r->pid;
     r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-    if (r->pidfd < 0)
-        return TT_FAIL(TT_ERR_IO, "launch: rank %d: no pidfd: %s", r->rank, strerror(errno));
+    if (r->pidfd < 0) { /* nobody could notice its end: it must not run */
+        int error = errno;
+
+        kill(-r->pid, SIGKILL);
+        kill(r->pid, SIGKILL);
+        waitpid(r->pid, NULL, 0);
+        r->pid = 0;
+        return TT_FAIL(TT_ERR_IO, "launch: rank %d: no pidfd: %s", r->rank, strerror(error));
+    }
     fcntl(r->pidfd, F_SETFD, FD_CLOEXEC);
     tti_guard_tell(job, r->pid);
     job->n_alive++;
