@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/open.h"
 
 #define MAX_BYTES ((size_t)64 << 20)
 #define MAX_SIZE 1000000 /* ranks of a group */
@@ -166,12 +169,17 @@ static void dump_fini(tti_dump *d)
 /* The file's text, to be freed; NULL with the cause recorded. */
 static char *read_file(const char *path)
 {
-    FILE *f = fopen(path, "re");
+    int fd = tti_open_regular("hang", path);
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     char *text = NULL;
     size_t n = 0, cap = 0, got;
 
-    if (f == NULL)
+    if (fd < 0)
+        return NULL;
+    if (f == NULL) {
+        close(fd);
         return TT_FAIL_NULL(TT_ERR_IO, "hang: %s: %s", path, strerror(errno));
+    }
     do {
         if (tti_vec_reserve((void **)&text, &cap, n + 65536, 1) != TT_OK)
             goto fail;

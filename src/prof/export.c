@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "prof/json.h"
 #include "prof/prof.h"
@@ -150,8 +151,7 @@ static void put_list(tti_json *j, const char *key, const int *ints, const int64_
         tti_text_addf(&text, "%s%lld", i != 0 ? ", " : "",
                       ints != NULL ? (long long)ints[i] : (long long)longs[i]);
     tti_text_add(&text, "]");
-    if (text.status != TT_OK && j->status == TT_OK)
-        j->status = text.status;
+    tti_writer_check(&j->file, text.status);
     tti_json_text(j, key, tti_text_str(&text));
     tti_text_fini(&text);
 }
@@ -390,7 +390,7 @@ tt_status tt_prof_export(const tt_prof *p, const char *path)
     tt_status st;
 
     if (p == NULL || path == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "prof: expected a profile and a path, got NULL");
+        return tti_null_given("prof", "a profile and a path");
     if (!p->stopped)
         return TT_FAIL(TT_ERR_INVALID, "prof: expected a stopped profile, got one that runs");
     TT_TRY(trace_init(&t, p));

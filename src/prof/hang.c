@@ -23,11 +23,13 @@ typedef struct group {
     const tti_dump_entry **at; /* by rank: its entry of the collective looked at; NULL: none */
     int *cursors;              /* by rank: where in its entries the search is */
     int size;
+    bool over; /* all ranks have ended */
 } group;
 
 typedef struct report {
     tti_text text; /* lines, or JSON */
     bool json;
+    bool over; /* all ranks have ended: who left no dump had no time to */
     int n_found;
 } report;
 
@@ -61,20 +63,6 @@ static void add_op(tti_text *t, const tti_dump_entry *e)
         tti_text_addf(t, " (%s, %llu bytes)", e->dtype, (unsigned long long)bytes_of(e));
 }
 
-static void add_json_text(tti_text *t, const char *s)
-{
-    tti_text_add(t, "\"");
-    for (; *s != '\0'; s++) {
-        if (*s == '"' || *s == '\\')
-            tti_text_addf(t, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            tti_text_addf(t, "\\u%04x", (unsigned)*s);
-        else
-            tti_text_addf(t, "%c", *s);
-    }
-    tti_text_add(t, "\"");
-}
-
 static void add_json_ranks(tti_text *t, const char *key, const group *g, picks pick,
                            const void *ctx)
 {
@@ -105,14 +93,14 @@ static void add_finding(report *rep, const group *g, blame b, const tti_dump_ent
                       tti_text_str(words));
     } else {
         tti_text_addf(t, "%s{\"group\":", rep->n_found != 0 ? ",\n " : "");
-        add_json_text(t, g->first->group);
+        tti_text_add_json(t, g->first->group);
         tti_text_addf(t, ",\"kind\":\"%s\",\"op\":", b.kind);
-        add_json_text(t, e->op);
+        tti_text_add_json(t, e->op);
         tti_text_addf(t, ",\"seq\":%llu", (unsigned long long)e->seq);
         add_json_ranks(t, "waiting", g, b.waits, b.ctx);
         add_json_ranks(t, "blamed", g, b.blamed, b.ctx);
         tti_text_add(t, ",\"text\":");
-        add_json_text(t, tti_text_str(words));
+        tti_text_add_json(t, tti_text_str(words));
         tti_text_add(t, "}");
     }
     if (words->status != TT_OK && t->status == TT_OK)
@@ -301,7 +289,10 @@ static void add_missing(tti_text *t, const group *g, const tti_dump *waiter)
     if (how_many(g, no_dump, NULL) > 0) {
         tti_text_add(t, "; ");
         n = add_ranks(t, g, no_dump, NULL);
-        tti_text_addf(t, " left no dump: %s dead?", n == 1 ? "is it" : "are they");
+        if (g->over)
+            tti_text_add(t, " left no dump before the end");
+        else
+            tti_text_addf(t, " left no dump: %s dead?", n == 1 ? "is it" : "are they");
     }
 }
 
@@ -560,7 +551,7 @@ static void tell_message(report *rep, const group *g, int r)
     add_op(&t, e);
     tti_text_addf(&t, " for rank %d, which ", g->first->global_ranks[peer]);
     if (g->of[peer] == NULL) {
-        tti_text_add(&t, "left no dump: is it dead?");
+        tti_text_add(&t, g->over ? "left no dump before the end" : "left no dump: is it dead?");
     } else {
         tti_text_add(&t, sends(e) ? "does not receive" : "does not send");
         last = last_call(g->of[peer], true);
@@ -606,7 +597,9 @@ static void group_fini(group *g)
 /* The group whose dumps begin at index i; gives the index after them. */
 static tt_status judge_group(report *rep, const tti_dumps *dumps, int i, int *next_p)
 {
-    group g = { .dumps = dumps, .first = &dumps->all[i], .size = dumps->all[i].size };
+    group g = {
+        .dumps = dumps, .first = &dumps->all[i], .size = dumps->all[i].size, .over = rep->over
+    };
     uint64_t seq;
 
     g.of = tti_calloc((size_t)g.size, sizeof *g.of);
@@ -627,9 +620,9 @@ static tt_status judge_group(report *rep, const tti_dumps *dumps, int i, int *ne
     return rep->text.status;
 }
 
-char *tt_flight_explain(const char *dir, bool json, int *n_found_p)
+static char *explain(const char *dir, report rep, int *n_found_p)
 {
-    report rep = { .json = json };
+    bool json = rep.json;
     tti_dumps dumps;
     tt_status st = TT_OK;
 
@@ -651,9 +644,14 @@ char *tt_flight_explain(const char *dir, bool json, int *n_found_p)
     return tti_text_take(&rep.text);
 }
 
+char *tt_flight_explain(const char *dir, bool json, int *n_found_p)
+{
+    return explain(dir, (report){ .json = json }, n_found_p);
+}
+
 tt_status tti_hang_explain(const char *dir, char *text, size_t size)
 {
-    char *words = tt_flight_explain(dir, false, NULL);
+    char *words = explain(dir, (report){ .over = true }, NULL);
 
     if (words == NULL)
         return tt_last_status();

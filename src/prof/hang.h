@@ -5,7 +5,8 @@
 
 #include "base/status.h"
 
-/* What tt_flight_explain says about the dumps in `dir`, cut to `size`; "" when all is well. */
+/* What tt_flight_explain says about the dumps in `dir`, cut to `size`; "" when all is well. The job is over: whoever
+ * calls this knows how each rank ended. */
 tt_status tti_hang_explain(const char *dir, char *text, size_t size);
 
 #endif

@@ -4,17 +4,13 @@
 #ifndef TTI_PROF_JSON_H
 #define TTI_PROF_JSON_H
 
-#include "base/mem.h"
+#include "base/writer.h"
 
 #define TTI_JSON_DEPTH 16
 
 typedef struct tti_json {
     const char *what; /* begins messages */
-    const char *path;
-    char *temporary; /* its name for a moment, or while it is written where files need one */
-    bool named;      /* it has the temporary name */
-    int fd;
-    tt_status status;
+    tti_writer file;
     char *buffer;
     size_t n;
     int depth;

@@ -3,6 +3,7 @@
  *
  * Locks: mu_running guards the list of running profiles, `mu` of each profile its events. A begin takes the
  * first and under it each profile's; an end takes the profile's only. */
+#include "base/error.h"
 #include "prof/prof.h"
 
 #include <string.h>
@@ -131,7 +132,7 @@ tt_status tt_prof_stop(tt_prof *p)
     size_t n = 0;
 
     if (p == NULL)
-        return TT_FAIL(TT_ERR_INVALID, "prof: expected a profile, got NULL");
+        return tti_null_given("prof", "a profile");
     if (!take_out(p))
         return TT_OK;
     atomic_fetch_sub_explicit(&tti_prof_running, 1, memory_order_relaxed);
