@@ -27,6 +27,8 @@ TT_API int tt_test_world_size(void);
 TT_API void tt_test_require_world(int at_least);   /* 73 */
 TT_API void tt_test_require_even_world(void);      /* 87 */
 TT_API void tt_test_require_backend(const char *); /* 72 unless the build has it */
+/* 72 unless there is an accelerator and one of these backends, whose list ends with NULL; NULL: of all below. */
+TT_API void tt_test_require_accelerator_backend(const char *const *names);
 TT_API void tt_test_require_other_platform(const char *name, int code); /* "win32", "linux" */
 
 /* Accelerators that tests may use: those found, or TUTTI_TEST_DEVICES. */
@@ -36,6 +38,11 @@ TT_API int tt_test_devices_code(int n); /* the skip code for "needs n devices" *
 /* n devices, or with `host_will_do` none at all. */
 TT_API void tt_test_require_devices(int n, bool host_will_do);
 TT_API void tt_test_require_device_per_rank(void); /* 89 without any, else as above */
+
+/* Names whose lists end with NULL: backends whose groups take tensors of accelerators; types of devices of which
+ * each rank of a data-parallel training gets one. That there is any accelerator says tt_test_has_devices(1). */
+TT_API const char *const *tt_test_accelerator_backends(void);
+TT_API const char *const *tt_test_rank_device_types(void);
 
 /* The device of a rank: rank modulo their number; 0 without any. */
 TT_API int tt_test_rank_device(int rank);
@@ -75,6 +82,12 @@ TT_API tt_test_captured tt_test_capture_end(void);
 
 /* No core files from this process on: for tests that crash on purpose. */
 TT_API void tt_test_no_core_dump(void);
+/* TT_TEST_WITHOUT_CORE_DUMPS { ... }: no core files inside; afterwards the old limit, also when a check ends the
+ * test. Do not return from the block, and do not nest it. */
+#define TT_TEST_WITHOUT_CORE_DUMPS \
+    for (bool tt_core_off = tt_test_core_push(); tt_core_off; tt_core_off = tt_test_core_pop())
+TT_API bool tt_test_core_push(void); /* true */
+TT_API bool tt_test_core_pop(void);  /* false */
 
 /* ---- running a function several times --------------------------------------------------------- */
 

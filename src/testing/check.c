@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "testing/testing.h"
 #include "testing/world.h"
 
@@ -155,7 +156,7 @@ bool tt_test_check_mem(const char *file, int line, const char *expr, const void 
 bool tt_test_check_ptr(const char *file, int line, const char *expr, const void *a, const void *b,
                        bool want_equal)
 {
-    const char *error = tt_last_error();
+    const char *error = tti_last_error();
 
     if ((a == b) == want_equal)
         return true;
@@ -169,7 +170,7 @@ bool tt_test_check_ptr(const char *file, int line, const char *expr, const void 
 bool tt_test_check_status(const char *file, int line, const char *expr, int got, int want,
                           const char *words)
 {
-    const char *error = got != 0 ? tt_last_error() : "";
+    const char *error = got != 0 ? tti_last_error() : "";
 
     if (got != want)
         tt_test_fail(file, line, "expected %s from %s, got %s%s%s", tt_status_name((tt_status)want),

@@ -66,6 +66,8 @@ tt_store *tt_test_store(void)
     store_path(path, sizeof path);
     my_store = of_threads() ? share_store() : tt_store_file_open(path);
     TT_REQUIRE_NOT_NULL(my_store);
+    if (!of_threads()) /* see tti_world_rank_died */
+        TT_REQUIRE_OK(tti_exit_announce(my_store));
     return my_store;
 }
 
@@ -140,7 +142,7 @@ void tti_world_end_body(int code)
 /* Survivors learn from the store why a rank is gone; only where the test has made one. */
 void tti_world_rank_died(tti_world *w, int rank, const char *cause)
 {
-    char path[512], key[64];
+    char path[512];
     tt_store *s;
 
     (void)w;
@@ -150,8 +152,7 @@ void tti_world_rank_died(tti_world *w, int rank, const char *cause)
     s = tt_store_file_open(path);
     if (s == NULL)
         return;
-    snprintf(key, sizeof key, TTI_EXIT_KEY, rank);
     if (tt_store_set_timeout(s, 1000) == TT_OK)
-        tt_store_set(s, key, cause, strlen(cause));
+        tti_exit_record(s, rank, cause);
     tt_store_free(s);
 }

@@ -26,6 +26,11 @@ double tti_test_limit(const tt_test *t, const tti_test_options *opt)
     return tt_test_limit_for(t->name);
 }
 
+double tti_test_limit_now(const tt_test *t, const tti_test_options *opt)
+{
+    return opt->limit > 0 ? opt->limit : tti_test_limit(t, opt) * tti_test_stretch();
+}
+
 static void judge_signal(tti_test_run *run, int sig)
 {
     const char *name = sigabbrev_np(sig);

@@ -320,7 +320,7 @@ void tti_kept_lead(tti_test_run *const *runs, tti_test_record *const *records, i
 
         tti_test_current = r;
         r->output_from = lseek(STDOUT_FILENO, 0, SEEK_CUR);
-        r->code = checked(run_one(&k, runs[i], tti_test_limit(runs[i]->test, opt)));
+        r->code = checked(run_one(&k, runs[i], tti_test_limit_now(runs[i]->test, opt)));
         if (r->code == TT_TEST_SKIP_GENERIC && k.poison[0] != '\0')
             snprintf(r->note, sizeof r->note, "%.500s", k.poison);
         if (i == n - 1)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long tests of several ranks may take: by name, else the default. */
+/* How long tests of several ranks may take: by name, else the default; and how much longer on a busy machine. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/env.h"
 #include "testing/testing.h"
 
-enum { MAX_OVERRIDES = 64, DEFAULT_LIMIT = 300, SANITIZED_LIMIT = 500 };
+enum { MAX_OVERRIDES = 64, DEFAULT_LIMIT = 300, SANITIZED_LIMIT = 500, MAX_STRETCH = 30 };
 
 static struct {
     const char *name;
@@ -36,4 +38,20 @@ double tt_test_limit_for(const char *id)
     if (tti_test_sanitized())
         return SANITIZED_LIMIT;
     return (double)tti_env_int(TTI_ENV_TEST_LIMIT, 1, 1000000, DEFAULT_LIMIT);
+}
+
+double tti_test_stretch_at(double load, long cores)
+{
+    double each = cores > 0 ? load / (double)cores : load;
+
+    return each < 1 ? 1 : each > MAX_STRETCH ? MAX_STRETCH : each;
+}
+
+double tti_test_stretch(void)
+{
+    double load;
+
+    if (getloadavg(&load, 1) != 1)
+        return 1;
+    return tti_test_stretch_at(load, sysconf(_SC_NPROCESSORS_ONLN));
 }

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/writer.h"
 #include "testing/testing.h"
 
 static const char *const verdict_words[] = { "skip", "pass", "fail" };
@@ -85,42 +85,52 @@ static void put_case(FILE *f, const tti_test_run *run)
     fputs("\"/></testcase>\n", f);
 }
 
-static FILE *open_beside(const char *path, char *beside, size_t size)
-{
-    FILE *f = NULL;
+/* A report is put together in memory and then written. */
+typedef struct report {
+    const char *path;
+    FILE *f;
+    char *text;
+    size_t size;
+} report;
 
-    if (snprintf(beside, size, "%s.%ld.tmp", path, (long)getpid()) < (int)size)
-        f = fopen(beside, "w");
-    if (f == NULL)
+static bool report_open(report *r, const char *path)
+{
+    *r = (report){ .path = path };
+    r->f = open_memstream(&r->text, &r->size);
+    if (r->f == NULL)
         fprintf(stderr, "testing: cannot write %s: %s\n", path, strerror(errno));
-    return f;
+    return r->f != NULL;
 }
 
-static bool close_over(FILE *f, const char *beside, const char *path)
+static bool report_close(report *r)
 {
-    bool bad = ferror(f) != 0;
+    bool bad = ferror(r->f) != 0;
+    tti_writer w;
 
-    bad = fclose(f) != 0 || bad;
-    if (bad || rename(beside, path) != 0) {
-        fprintf(stderr, "testing: cannot write %s: %s\n", path, strerror(errno));
-        remove(beside);
-        return false;
-    }
-    return true;
+    bad = fclose(r->f) != 0 || bad;
+    tti_writer_open(&w, "testing", r->path, 0);
+    tti_writer_put(&w, r->text, r->size);
+    tti_writer_check(&w, bad ? TT_FAIL(TT_ERR_NOMEM, "testing: no memory for a report") : TT_OK);
+    free(r->text);
+    if (tti_writer_finish(&w) == TT_OK)
+        return true;
+    fprintf(stderr, "%s\n", tt_last_error());
+    return false;
 }
 
 bool tti_test_write_tsv(const char *path, const tti_test_run *runs, int n_runs, int n_tests)
 {
     const tti_test_run **worst = worst_runs(runs, n_runs, n_tests);
-    char beside[4096];
-    FILE *f = worst != NULL ? open_beside(path, beside, sizeof beside) : NULL;
+    bool open;
+    report r;
 
-    for (int i = 0; f != NULL && i < n_tests; i++) {
+    open = worst != NULL && report_open(&r, path);
+    for (int i = 0; open && i < n_tests; i++) {
         if (worst[i] != NULL)
-            put_tsv(f, worst[i]);
+            put_tsv(r.f, worst[i]);
     }
     free((void *)worst);
-    return f != NULL && close_over(f, beside, path);
+    return open && report_close(&r);
 }
 
 static void put_head(FILE *f, const tti_test_run *const *worst, int n_tests)
@@ -139,17 +149,18 @@ static void put_head(FILE *f, const tti_test_run *const *worst, int n_tests)
 bool tti_test_write_junit(const char *path, const tti_test_run *runs, int n_runs, int n_tests)
 {
     const tti_test_run **worst = worst_runs(runs, n_runs, n_tests);
-    char beside[4096];
-    FILE *f = worst != NULL ? open_beside(path, beside, sizeof beside) : NULL;
+    bool open;
+    report r;
 
-    if (f != NULL)
-        put_head(f, worst, n_tests);
-    for (int i = 0; f != NULL && i < n_tests; i++) {
+    open = worst != NULL && report_open(&r, path);
+    if (open)
+        put_head(r.f, worst, n_tests);
+    for (int i = 0; open && i < n_tests; i++) {
         if (worst[i] != NULL)
-            put_case(f, worst[i]);
+            put_case(r.f, worst[i]);
     }
     free((void *)worst);
-    if (f != NULL)
-        fputs("</testsuite>\n", f);
-    return f != NULL && close_over(f, beside, path);
+    if (open)
+        fputs("</testsuite>\n", r.f);
+    return open && report_close(&r);
 }

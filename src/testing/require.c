@@ -46,6 +46,33 @@ void tt_test_require_backend(const char *name)
         tt_test_skip(TT_TEST_SKIP_BACKEND, "the backend %s is not available", name);
 }
 
+const char *const *tt_test_accelerator_backends(void)
+{
+    static const char *const names[] = { "shm", "threads", "nccl", NULL };
+
+    return names;
+}
+
+const char *const *tt_test_rank_device_types(void)
+{
+    static const char *const names[] = { "cl", "cuda", NULL };
+
+    return names;
+}
+
+void tt_test_require_accelerator_backend(const char *const *names)
+{
+    if (!tt_test_has_devices(1))
+        tt_test_skip(TT_TEST_SKIP_BACKEND, "no backend for accelerators: there is no accelerator");
+    if (names == NULL)
+        names = tt_test_accelerator_backends();
+    for (int i = 0; names[i] != NULL; i++) {
+        if (tti_group_has_backend(names[i]))
+            return;
+    }
+    tt_test_skip(TT_TEST_SKIP_BACKEND, "none of the named backends for accelerators is available");
+}
+
 void tt_test_require_other_platform(const char *name, int code)
 {
     if (strcmp(name, "linux") == 0)

@@ -22,7 +22,7 @@
 
 enum { MAX_OUTPUT = 64 << 20, SHOWN_OUTPUT = 256 << 10 };
 
-/* Seconds a child gets to print its stacks when its time is up. */
+/* Seconds a child gets on a quiet machine to print its stacks when its time is up. */
 static const double stack_time = 0.5;
 
 /* Seconds more for a test of several ranks: whoever leads them keeps the limit and collects their
@@ -41,8 +41,9 @@ typedef struct child {
     double start;
     double limit;
     int slots;
-    double patience; /* more than the limit: 0, or leader_time */
-    bool timed_out;  /* and has been asked for its stacks */
+    double patience;   /* more than the limit: 0, or leader_time */
+    double stack_time; /* and more for its stacks */
+    bool timed_out;    /* and has been asked for its stacks */
     bool too_loud;
 } child;
 
@@ -137,7 +138,7 @@ static bool gather_batch(runner *r, child *c, tti_test_run *run)
         c->batch[c->n_batch] = other;
         if (c->records[c->n_batch++] == NULL)
             return false;
-        c->limit += tti_test_limit(other->test, r->opt);
+        c->limit += tti_test_limit_now(other->test, r->opt);
     }
     return true;
 }
@@ -148,8 +149,9 @@ static void start(runner *r, tti_test_run *run)
     pid_t runner_pid = getpid();
 
     *c = (child){ .run = run, .slots = slots_of(r, run->test) };
-    c->limit = tti_test_limit(run->test, r->opt);
-    c->patience = run->test->kind != TT_TEST_KIND_PLAIN ? leader_time : 0;
+    c->limit = tti_test_limit_now(run->test, r->opt);
+    c->stack_time = stack_time * tti_test_stretch();
+    c->patience = run->test->kind != TT_TEST_KIND_PLAIN ? leader_time * tti_test_stretch() : 0;
     run->started = true;
     c->record = tti_test_record_new();
     c->output = memfd_create("test output", MFD_CLOEXEC);
@@ -291,7 +293,7 @@ static void check_limit(child *c, double now)
     }
     if (fstat(c->output, &st) == 0 && st.st_size > MAX_OUTPUT)
         c->too_loud = true;
-    if (c->too_loud || now > c->start + c->limit + c->patience + stack_time)
+    if (c->too_loud || now > c->start + c->limit + c->patience + c->stack_time)
         kill(-c->pid, SIGKILL);
 }
 
@@ -303,7 +305,7 @@ static int patience(const runner *r)
 
     for (int i = 0; i < r->n; i++) {
         const child *c = &r->children[i];
-        double left = c->start + c->limit + c->patience + (c->timed_out ? stack_time : 0) - now;
+        double left = c->start + c->limit + c->patience + (c->timed_out ? c->stack_time : 0) - now;
 
         if (left < wait)
             wait = left;

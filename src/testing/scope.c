@@ -161,8 +161,38 @@ void tt_test_no_core_dump(void)
     }
 }
 
+static struct {
+    bool off;
+    rlim_t old;
+} core_dumps;
+
+bool tt_test_core_push(void)
+{
+    struct rlimit limit;
+
+    if (!core_dumps.off && getrlimit(RLIMIT_CORE, &limit) == 0) {
+        core_dumps.off = true;
+        core_dumps.old = limit.rlim_cur;
+        tt_test_no_core_dump();
+    }
+    return true;
+}
+
+bool tt_test_core_pop(void)
+{
+    struct rlimit limit;
+
+    if (core_dumps.off && getrlimit(RLIMIT_CORE, &limit) == 0) {
+        limit.rlim_cur = core_dumps.old;
+        setrlimit(RLIMIT_CORE, &limit);
+    }
+    core_dumps.off = false;
+    return false;
+}
+
 void tti_test_scopes_end(void)
 {
+    tt_test_core_pop();
     if (capture.on) {
         restore_output();
         close(capture.now[0]);

@@ -103,7 +103,14 @@ void tti_test_remove_tree(const char *path);
 void tti_test_judge(tti_test_run *run, const tti_test_record *r, int wait_status, double limit,
                     bool timed_out);
 bool tti_test_sanitized(void);
+/* The limit of a test on a quiet machine, and on this one as it is now: the one that --limit gives, else stretched. */
 double tti_test_limit(const tt_test *t, const tti_test_options *opt);
+double tti_test_limit_now(const tt_test *t, const tti_test_options *opt);
+
+/* limits.c: how many times longer everything takes on this machine at the moment, at least 1: the processes that
+ * want to run, for each core. The other one computes it from the average load. */
+double tti_test_stretch(void);
+double tti_test_stretch_at(double load, long cores);
 
 /* How many ranks a test has; 1 for a plain one. */
 int tti_test_n_ranks(const tt_test *t);
