@@ -137,7 +137,12 @@ static void look_at_cache(tti_doctor *d)
         }
     if (dir != NULL)
         closedir(dir);
-    if (dir == NULL || access(path, W_OK) != 0)
+    if (stat(path, &st) == 0 &&
+        ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022) != 0))
+        tti_doctor_say(d, "kernel cache", TTI_STATE_NOTE,
+                       "set TUTTI_CL_CACHE to a directory of your own that others cannot write to",
+                       "%s is not used: others could put programs there", path);
+    else if (dir == NULL || access(path, W_OK) != 0)
         tti_doctor_say(d, "kernel cache", TTI_STATE_NOTE,
                        "set TUTTI_CL_CACHE to a directory that can be written",
                        "%s cannot be used: every process builds its kernels anew", path);

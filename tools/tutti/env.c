@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tutti env: every environment variable of the library. */
+#include <string.h>
+
 #include "command.h"
 #include "table.h"
 #include "tutti/base.h"
@@ -12,7 +14,7 @@ static int run(const tti_args *args)
 
     for (int i = 0; tt_env_row(i, &name, &help, &value); i++) {
         tti_table_add(&t, name);
-        tti_table_add(&t, value);
+        tti_table_add(&t, value != NULL && strcmp(name, "TUTTI_JOB_SECRET") == 0 ? "(set)" : value);
         tti_table_add(&t, help);
     }
     return tti_table_finish(&t, args->format);

@@ -8,22 +8,38 @@
 #include "table.h"
 #include "tutti/base.h"
 #include "tutti/device.h"
+#include "tutti/ops.h"
+#include "tutti/tensor.h"
 
 /* The start of oneDNN's version record, which never changed. */
 typedef struct dnnl_version_start {
     int major, minor, patch;
 } dnnl_version_start;
 
-/* A function of a library that libtutti brought along, or NULL. */
-static void *function(const char *name)
+/* oneDNN comes along with libtutti. */
+static void *dnnl_function(const char *name)
 {
     return dlsym(RTLD_DEFAULT, name);
+}
+
+/* libtutti opens OpenBLAS at the first product of float64 numbers. */
+static void *openblas_function(const char *name)
+{
+    void *lib;
+
+    TT_SCOPE {
+        tt_tensor *one = tt_ones(TT_SHAPE(1, 1), TT_F64, TT_CPU);
+
+        tt_matmul(one, one);
+    }
+    lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+    return lib != NULL ? dlsym(lib, name) : NULL;
 }
 
 static void add_dnnl(tti_table *t)
 {
     const dnnl_version_start *(*version)(void);
-    void *p = function("dnnl_version");
+    void *p = dnnl_function("dnnl_version");
     char text[48];
 
     tti_table_add(t, "onednn");
@@ -39,7 +55,7 @@ static void add_dnnl(tti_table *t)
 static void add_openblas(tti_table *t)
 {
     char *(*config)(void);
-    void *p = function("openblas_get_config");
+    void *p = openblas_function("openblas_get_config");
 
     tti_table_add(t, "openblas");
     if (p == NULL) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "files.h"
 
 static const char style[] =
     ":root{color-scheme:light dark;--page:#f9f9f7;--card:#fcfcfb;--ink:#0b0b0b;--soft:#52514e;"
@@ -119,13 +120,14 @@ static int print_help(void)
     return TTI_EXIT_OK;
 }
 
-static int make(const char *dir, const char *out)
+/* A page beside the measurements is not written through a link that somebody put there. */
+static int make(const char *dir, const char *out, bool follow)
 {
     tti_report r = { 0 };
     int status = TTI_EXIT_FAILED;
 
     if (tti_report_load(&r, dir)) {
-        FILE *f = fopen(out, "we");
+        FILE *f = tti_open_output(out, follow);
 
         if (f != NULL) {
             put_page(f, &r);
@@ -153,7 +155,7 @@ static int run_words(int argc, char **argv)
         return TTI_EXIT_USAGE;
     }
     snprintf(out, sizeof out, "%s/report.html", argv[0]);
-    return make(argv[0], argc > 1 ? argv[1] : out);
+    return make(argv[0], argc > 1 ? argv[1] : out, argc > 1);
 }
 
 const tti_command tti_command_report = {

@@ -62,52 +62,86 @@ static void put_axes(FILE *f, const axes *a, double x_step)
                 x_of(a, x), a->top + a->height + 20, x);
 }
 
-static void put_curve(FILE *f, const axes *a, const double *values, int n, const char *class)
+typedef double (*at_fn)(const double *values, int i, int width);
+
+/* Values that are missing or no numbers leave a gap. */
+static void put_curve(FILE *f, const axes *a, const tti_report *r, at_fn at, const char *class)
 {
-    fprintf(f, "<polyline class=\"%s\" points=\"", class);
-    for (int i = 0; i < n; i++)
-        fprintf(f, "%.1f,%.1f ", x_of(a, i + 1),
-                y_of(a, values[i] < a->y_max ? values[i] : a->y_max));
-    fprintf(f, "\"/>\n");
+    bool open = false;
+
+    for (int i = 0; i < r->n_steps; i++) {
+        double y = at(r->loss, i, r->n_steps / 24 + 1);
+
+        if (isnan(y)) {
+            fprintf(f, open ? "\"/>\n" : "");
+            open = false;
+            continue;
+        }
+        if (!open)
+            fprintf(f, "<polyline class=\"%s\" points=\"", class);
+        open = true;
+        fprintf(f, "%.1f,%.1f ", x_of(a, i + 1), y_of(a, y < a->y_max ? y : a->y_max));
+    }
+    fprintf(f, open ? "\"/>\n" : "");
+}
+
+static double raw_at(const double *values, int i, int width)
+{
+    (void)width;
+    return values[i];
 }
 
 /* A running mean, which lags less the steeper the beginning: its window grows to `width`. */
 static double smooth_at(const double *values, int i, int width)
 {
-    int n = i / 3 + 1 < width ? i / 3 + 1 : width;
+    int n = i / 3 + 1 < width ? i / 3 + 1 : width, known = 0;
     double sum = 0;
 
     for (int k = 0; k < n; k++)
-        sum += values[i - k];
-    return sum / n;
+        if (!isnan(values[i - k])) {
+            sum += values[i - k];
+            known++;
+        }
+    return isnan(values[i]) ? NAN : sum / known;
+}
+
+static void put_last(FILE *f, const axes *a, const tti_report *r)
+{
+    double last = smooth_at(r->loss, r->n_steps - 1, r->n_steps / 24 + 1);
+
+    if (isnan(last))
+        fprintf(f,
+                "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">the last loss is "
+                "not a number</text>\n",
+                x_of(a, r->n_steps) - 4, y_of(a, a->y_max) + 16);
+    else
+        fprintf(f,
+                "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n"
+                "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.3f</text>\n",
+                x_of(a, r->n_steps), y_of(a, last), x_of(a, r->n_steps) - 4, y_of(a, last) - 12,
+                last);
 }
 
 void tti_put_loss(FILE *f, const tti_report *r)
 {
     axes a = { .x_max = r->n_steps, .top = 16, .height = 240 };
-    int width = r->n_steps / 24 + 1;
-    double last = smooth_at(r->loss, r->n_steps - 1, width);
 
     for (int i = 0; i < r->n_steps; i++)
         a.y_max = r->loss[i] > a.y_max ? r->loss[i] : a.y_max;
     a.y_max = ceil(a.y_max / tick_of(a.y_max, 4)) * tick_of(a.y_max, 4);
     fprintf(f, "<svg viewBox=\"0 0 %d 292\" role=\"img\" aria-label=\"loss over steps\">\n", WIDTH);
     put_axes(f, &a, tick_of(a.x_max, 8));
-    put_curve(f, &a, r->loss, r->n_steps, "raw");
-    fprintf(f, "<polyline class=\"smooth\" points=\"");
-    for (int i = 0; i < r->n_steps; i++)
-        fprintf(f, "%.1f,%.1f ", x_of(&a, i + 1), y_of(&a, smooth_at(r->loss, i, width)));
-    fprintf(f,
-            "\"/>\n<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n"
-            "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.3f</text>\n",
-            x_of(&a, r->n_steps), y_of(&a, last), x_of(&a, r->n_steps) - 4, y_of(&a, last) - 12,
-            last);
-    for (int i = 0; i < r->n_steps; i++) /* what the pointer is over */
-        fprintf(
-            f,
-            "<rect class=\"hit\" x=\"%.2f\" y=\"16\" width=\"%.2f\" height=\"240\"><title>step %d, "
-            "loss %.4f</title></rect>",
-            x_of(&a, i + 0.5), (double)INNER / r->n_steps, i + 1, r->loss[i]);
+    put_curve(f, &a, r, raw_at, "raw");
+    put_curve(f, &a, r, smooth_at, "smooth");
+    put_last(f, &a, r);
+    for (int i = 0; i < r->n_steps; i++) { /* what the pointer is over */
+        fprintf(f,
+                "<rect class=\"hit\" x=\"%.2f\" y=\"16\" width=\"%.2f\" height=\"240\"><title>step "
+                "%d, ",
+                x_of(&a, i + 0.5), (double)INNER / r->n_steps, i + 1);
+        fprintf(f, isnan(r->loss[i]) ? "loss missing or not a number" : "loss %.4f", r->loss[i]);
+        fprintf(f, "</title></rect>");
+    }
     fprintf(f, "\n</svg>\n");
 }
 

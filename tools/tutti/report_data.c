@@ -2,8 +2,13 @@
 /* Reading what the ranks of a training measured. */
 #include "report.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "files.h"
 
 const char *const tti_part_names[TTI_N_PARTS] = { "forward", "backward", "waiting for gradients",
                                                   "optimizer, data, rest",
@@ -15,26 +20,70 @@ static const char *const keys[TTI_N_SERIES] = { "losses",      "step_us",       
 
 /* ---- one rank ------------------------------------------------------------------------------- */
 
-static cJSON *read_json(const char *path)
+/* printf writes numbers that are none as nan or inf, which JSON does not have: a copy with null in their place. */
+static char *without_nan(const char *text)
 {
-    FILE *f = fopen(path, "re");
-    char *text = NULL;
-    long n = 0;
-    cJSON *json = NULL;
+    char *copy = malloc(2 * strlen(text) + 1), *to = copy;
+    bool quoted = false;
 
-    if (f == NULL)
-        return NULL;
+    for (const char *s = text; copy != NULL && *s != '\0';) {
+        const char *word = s + (*s == '-' || *s == '+');
+        size_t n = quoted                             ? 0
+                   : strncasecmp(word, "nan", 3) == 0 ? 3
+                   : strncasecmp(word, "infinity", 8) == 0
+                       ? 8
+                       : (strncasecmp(word, "inf", 3) == 0 ? 3 : 0);
+
+        if (n > 0) {
+            memcpy(to, "null", 4);
+            to += 4;
+            s = word + n;
+            continue;
+        }
+        if (quoted && *s == '\\' && s[1] != '\0')
+            *to++ = *s++;
+        else if (*s == '"')
+            quoted = !quoted;
+        *to++ = *s++;
+    }
+    if (copy != NULL)
+        *to = '\0';
+    return copy;
+}
+
+static cJSON *parse_json(FILE *f)
+{
+    char *text = NULL, *clean = NULL;
+    cJSON *json = NULL;
+    long n = 0;
+
     if (fseek(f, 0, SEEK_END) == 0 && (n = ftell(f)) > 0 &&
         (text = malloc((size_t)n + 1)) != NULL) {
         rewind(f);
         n = (long)fread(text, 1, (size_t)n, f);
         text[n] = '\0';
-        json = cJSON_ParseWithOpts(text, NULL, true);
+        clean = without_nan(text);
     }
+    if (clean != NULL)
+        json = cJSON_ParseWithOpts(clean, NULL, true);
+    free(clean);
     free(text);
-    fclose(f);
-    if (json == NULL)
+    return json;
+}
+
+/* NULL with *missing_p set when there is no such file; otherwise, on failure, says why. */
+static cJSON *read_json(const char *path, bool *missing_p)
+{
+    FILE *f = tti_open_input(path);
+    cJSON *json = f != NULL ? parse_json(f) : NULL;
+
+    *missing_p = f == NULL && errno == ENOENT;
+    if (f == NULL && !*missing_p)
+        fprintf(stderr, "tutti report: %s: %s\n", path, strerror(errno));
+    else if (f != NULL && json == NULL)
         fprintf(stderr, "tutti report: %s: no whole JSON file\n", path);
+    if (f != NULL)
+        fclose(f);
     return json;
 }
 
@@ -53,8 +102,9 @@ static bool read_series(tti_report_rank *r, const char *path)
         r->series[k] = malloc((size_t)n * sizeof(double));
         if (r->series[k] == NULL)
             return false;
-        cJSON_ArrayForEach(item, list) r->series[k][i++] =
-            cJSON_IsNumber(item) ? item->valuedouble : 0;
+        cJSON_ArrayForEach(item, list) r->series[k][i++] = cJSON_IsNumber(item) ? item->valuedouble
+                                                           : k == TTI_LOSS      ? NAN
+                                                                                : 0;
     }
     return true;
 }
@@ -107,6 +157,7 @@ static bool add_up(tti_report_rank *r)
 static bool load_ranks(tti_report *r, const char *dir)
 {
     char path[4096];
+    bool missing = false;
 
     for (;;) {
         tti_report_rank *more = realloc(r->ranks, (size_t)(r->n_ranks + 1) * sizeof *more);
@@ -118,7 +169,9 @@ static bool load_ranks(tti_report *r, const char *dir)
         one = &more[r->n_ranks];
         *one = (tti_report_rank){ .rank = r->n_ranks };
         snprintf(path, sizeof path, "%s/rank-%d.json", dir, r->n_ranks);
-        one->json = read_json(path);
+        one->json = read_json(path, &missing);
+        if (one->json == NULL && !missing)
+            return false;
         if (one->json == NULL)
             break;
         r->n_ranks++;

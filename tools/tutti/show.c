@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "files.h"
 #include "table.h"
 #include "tutti/io.h"
 
@@ -75,7 +76,7 @@ static int show_tensors(const tti_args *args, const tt_safetensors *st)
 static bool is_npy(const char *file)
 {
     char start[6] = { 0 };
-    FILE *f = fopen(file, "rb");
+    FILE *f = tti_open_input(file);
     bool is = f != NULL && fread(start, 1, sizeof start, f) == sizeof start &&
               memcmp(start, "\x93NUMPY", sizeof start) == 0;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "files.h"
 #include "trace_file.h"
 #include "tutti/prof.h"
 
@@ -39,13 +40,14 @@ static int hang(const char *dir, bool json)
     char *text = tt_flight_explain(dir, json, &n);
 
     if (text == NULL) {
-        fprintf(stderr, "tutti trace hang: %s\n", tt_last_error());
+        fprintf(stderr, "tutti trace hang: ");
+        tti_put_plain(stderr, tt_last_error());
         return TTI_EXIT_USAGE;
     }
     if (n == 0 && !json)
         puts("all is well: no rank waits for another one");
     else
-        puts(text);
+        tti_put_plain(stdout, text);
     tt_text_free(text);
     return n > 0 ? TTI_EXIT_FAILED : TTI_EXIT_OK;
 }

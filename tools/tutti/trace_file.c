@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
+
 /* ---- loading ------------------------------------------------------------------------------- */
 
 static char *read_all(const char *path)
 {
-    FILE *f = fopen(path, "re");
+    FILE *f = tti_open_input(path);
     char *text = NULL;
     size_t n = 0, cap = 0, got = 1;
 
