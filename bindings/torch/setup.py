@@ -93,6 +93,7 @@ setup(
     description="Tutti's collectives for PyTorch programs on CPUs: init_process_group('tutti')",
     license="Apache-2.0",
     packages=["tutti_torch"],
+    package_dir={"": "python"},  # not beside setup.py, where a shell in this folder would import it unbuilt
     python_requires=">=3.10",
     install_requires=[f"torch=={SUPPORTED[0]}.{SUPPORTED[1]}.*"],
     ext_modules=[CppExtension(

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <numeric>
+#include <random>
+#include <set>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -96,6 +98,44 @@ const std::string *titles_for(const std::string &name)
     return at->second.data();
 }
 
+std::string random_word()
+{
+    std::random_device source;
+    return c10::str(std::hex, source(), source());
+}
+
+// The handles in the order of the new ranks: as given, or sorted if they are a set.
+std::vector<c10d::ReconfigureHandle> in_order(const c10d::ReconfigureOptions &opts)
+{
+    auto copy = [](const auto &given) {
+        return std::vector<c10d::ReconfigureHandle>(given.begin(), given.end());
+    };
+    auto handles = std::visit(copy, opts.handles);
+
+    if (std::holds_alternative<std::unordered_set<c10d::ReconfigureHandle>>(opts.handles))
+        std::sort(handles.begin(), handles.end());
+    TORCH_CHECK(!handles.empty(), "tutti: reconfigure: requires at least one handle");
+    std::set<c10d::ReconfigureHandle> once(handles.begin(), handles.end());
+    TORCH_CHECK(once.size() == handles.size(), "tutti: reconfigure: handles must be unique");
+    return handles;
+}
+
+constexpr const char *HANDLE_START = "tutti:";
+
+// Handles are "tutti:GLOBAL RANK:INSTANCE:ID OF THE LAST RECONFIGURATION".
+uint64_t global_rank_of(const c10d::ReconfigureHandle &handle)
+{
+    size_t at = strlen(HANDLE_START);
+    char *end = nullptr;
+    uint64_t rank =
+        handle.rfind(HANDLE_START, 0) == 0 ? strtoull(handle.c_str() + at, &end, 10) : 0;
+
+    TORCH_CHECK(end != nullptr && end != handle.c_str() + at && *end == ':',
+                "tutti: reconfigure: expected handles of get_reconfigure_handle(), got \"", handle,
+                "\"");
+    return rank;
+}
+
 tt_pg *open_group(const StorePtr &store, int rank, int size, const GroupOptions &o)
 {
     std::vector<int> globals(o.global_ranks_in_group.begin(), o.global_ranks_in_group.end());
@@ -123,10 +163,11 @@ tt_pg *open_group(const StorePtr &store, int rank, int size, const GroupOptions 
 Backend::Backend(const StorePtr &store, int rank, int size,
                  c10::intrusive_ptr<GroupOptions> options, std::string name)
     : c10d::Backend(rank, size), options_(std::move(options)), name_(std::move(name)),
-      titles_(titles_for(name_)), store_(store), pid_(getpid())
+      titles_(titles_for(name_)), store_(store), instance_(random_word()), pid_(getpid())
 {
     NoGil released;
-    pg_ = open_group(store, rank, size, *options_);
+    if (!options_->enable_reconfigure)
+        pg_ = open_group(store, rank, size, *options_);
     init();
 }
 
@@ -134,7 +175,7 @@ Backend::~Backend()
 {
     NoGil released;
     for (auto &entry : coalescing_)
-        for (tt_work *w : entry.second)
+        for (tt_work *w : entry.second.works)
             tt_work_free(w);
     tt_pg_free(pg_);
 }
@@ -142,19 +183,20 @@ Backend::~Backend()
 tt_pg *Backend::group() const
 {
     TORCH_CHECK_WITH(DistBackendError, pg_ != nullptr, "tutti: group ", options_->group_name,
-                     " has been shut down");
+                     " is not initialized: call reconfigure() first");
     return pg_;
 }
 
 void Backend::setTimeout(std::chrono::milliseconds timeout)
 {
     options_->timeout = timeout;
-    check(tt_pg_set_timeout(group(), milliseconds(timeout)));
+    if (pg_ != nullptr)
+        check(tt_pg_set_timeout(pg_, milliseconds(timeout)));
 }
 
 uint64_t Backend::getSequenceNumberForGroup()
 {
-    return tt_pg_seq(group());
+    return pg_ != nullptr ? tt_pg_seq(pg_) : 0;
 }
 
 c10d::ErrorType Backend::getError()
@@ -177,7 +219,8 @@ void Backend::abort()
     }
     for (auto &hook : hooks)
         (*hook)();
-    tt_pg_abort(pg_, "PyTorch aborted the process group");
+    if (pg_ != nullptr)
+        tt_pg_abort(pg_, "PyTorch aborted the process group");
 }
 
 // The group itself ends with the backend; until then works may still be asked.
@@ -249,8 +292,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(
     if (mine == ranks.end())
         return nullptr;
     for (int r : ranks) {
-        TORCH_CHECK_VALUE(r >= 0 && r < getSize(), "tutti: split: rank ", r, " is not among ",
-                          getSize());
+        TORCH_CHECK(r >= 0 && r < getSize(), "tutti: split: rank ", r, " is not among ", getSize());
         globals.push_back(all[(size_t)r]);
     }
     return child(store, (int)(mine - ranks.begin()), globals, opts);
@@ -280,13 +322,55 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(
             rank = (int)globals.size();
         globals.push_back(all[(size_t)i]);
     }
-    TORCH_CHECK_VALUE(rank >= 0, "tutti: shrink: rank ", getRank(), " is to be excluded itself");
+    TORCH_CHECK(rank >= 0, "tutti: shrink: rank ", getRank(), " is to be excluded itself");
     if ((flags & SHRINK_ABORT) != 0)
         tt_pg_abort(group(),
                     "PyTorch shrinks the process group"); // no failure: hooks are not called
     auto store =
         c10::make_intrusive<c10d::PrefixStore>("shrunk" + std::to_string(++n_shrunk_), store_);
     return child(store, rank, globals, opts);
+}
+
+c10d::ReconfigureHandle Backend::get_reconfigure_handle() const
+{
+    const auto &globals = options_->global_ranks_in_group;
+    auto rank = (size_t)getRank();
+
+    return c10::str(HANDLE_START, rank < globals.size() ? globals[rank] : rank, ":", instance_, ":",
+                    ids_used_.empty() ? -1 : ids_used_.back());
+}
+
+// Operations of the old group end with an error; the new one meets under the id, which all members have.
+WorkPtr Backend::reconfigure(const c10d::ReconfigureOptions &opts)
+{
+    auto handles = in_order(opts);
+    auto mine = std::find(handles.begin(), handles.end(), get_reconfigure_handle());
+    std::vector<uint64_t> globals;
+
+    for (const auto &handle : handles)
+        globals.push_back(global_rank_of(handle));
+    TORCH_CHECK(mine != handles.end(),
+                "tutti: reconfigure: the handle of this rank is not part of the new group");
+    TORCH_CHECK(std::count(ids_used_.begin(), ids_used_.end(), opts.uuid) == 0,
+                "tutti: reconfigure: expected a uuid that was not used before, got ", opts.uuid);
+    NoGil released;
+    if (pg_ != nullptr)
+        tt_pg_abort(pg_, "PyTorch reconfigures the process group");
+    tt_pg_free(pg_);
+    pg_ = nullptr;
+    ids_used_.push_back(opts.uuid);
+    rank_ = (int)(mine - handles.begin());
+    size_ = (int)handles.size();
+    options_->global_ranks_in_group = globals;
+    auto store =
+        c10::make_intrusive<c10d::PrefixStore>("reconfigured" + std::to_string(opts.uuid), store_);
+    auto limited = c10::make_intrusive<GroupOptions>(*options_);
+    limited->timeout = opts.timeout.value_or(options_->timeout);
+    pg_ = open_group(store, rank_, size_, *limited);
+    setTimeout(options_->timeout);
+    auto work = c10::make_intrusive<Work>(info(c10d::OpType::UNKNOWN, {}, {}, kNoTimeout));
+    work->done();
+    return work;
 }
 
 // ---- operations under way ------------------------------------------------------------------------
@@ -299,7 +383,7 @@ Info Backend::info(c10d::OpType type, const TensorList &ins, const TensorList &o
     return { type,
              title,
              getRank(),
-             tt_pg_seq(group()) + 1,
+             tt_pg_seq(group()) + 1, /* throws before the first reconfiguration */
              timeout.count() > 0 ? timeout : options_->timeout,
              ins,
              outs,
@@ -311,6 +395,23 @@ bool Backend::is_async(bool async_op)
     return async_op || n_coalescing_.load(std::memory_order_relaxed) > 0;
 }
 
+// The same function, which does something when it is first called only.
+static std::function<void()> once(std::function<void()> f)
+{
+    struct State {
+        std::mutex mu;
+        std::function<void()> f;
+    };
+    auto state = std::make_shared<State>();
+
+    state->f = std::move(f);
+    return [state] {
+        std::lock_guard<std::mutex> lock(state->mu);
+        if (state->f != nullptr)
+            std::exchange(state->f, nullptr)();
+    };
+}
+
 WorkPtr Backend::started(const c10::intrusive_ptr<Work> &work, tt_work *w,
                          std::function<void()> last)
 {
@@ -319,10 +420,14 @@ WorkPtr Backend::started(const c10::intrusive_ptr<Work> &work, tt_work *w,
         auto mine = coalescing_.find(std::this_thread::get_id());
 
         if (mine != coalescing_.end()) {
-            mine->second.push_back(tt_work_retain(w));
+            mine->second.works.push_back(tt_work_retain(w));
             auto outs = work->result();
-            auto &all = coalesced_tensors_[std::this_thread::get_id()];
-            all.insert(all.end(), outs.begin(), outs.end());
+            mine->second.outputs.insert(mine->second.outputs.end(), outs.begin(), outs.end());
+            if (last != nullptr) {
+                last =
+                    once(std::move(last)); // this work is waited for, or the coalesced one, or both
+                mine->second.lasts.push_back(last);
+            }
         }
     }
     work->start({ w }, std::move(last));
@@ -339,24 +444,29 @@ void Backend::startCoalescing()
         return;
     }
     // PyTorch does not end it when an exception leaves its block: those operations are on their own.
-    for (tt_work *w : at->second)
+    for (tt_work *w : at->second.works)
         tt_work_free(w);
-    at->second.clear();
-    coalesced_tensors_.erase(at->first);
+    at->second = Coalesced();
 }
 
 WorkPtr Backend::endCoalescing()
 {
     std::unique_lock<std::mutex> lock(mu_);
-    auto works = coalescing_.extract(std::this_thread::get_id());
-    auto tensors = coalesced_tensors_.extract(std::this_thread::get_id());
+    auto found = coalescing_.extract(std::this_thread::get_id());
 
-    TORCH_CHECK(!works.empty(), "tutti: coalescing has not begun on this thread");
+    TORCH_CHECK(!found.empty(), "tutti: coalescing has not begun on this thread");
     n_coalescing_--;
     lock.unlock();
-    TensorList outs = tensors.empty() ? TensorList() : std::move(tensors.mapped());
-    auto work = c10::make_intrusive<Work>(info(c10d::OpType::COALESCED, {}, outs, kNoTimeout));
-    work->start(std::move(works.mapped()));
+    Coalesced &all = found.mapped();
+    auto work =
+        c10::make_intrusive<Work>(info(c10d::OpType::COALESCED, {}, all.outputs, kNoTimeout));
+    std::function<void()> last;
+    if (!all.lasts.empty())
+        last = [lasts = std::move(all.lasts)] {
+            for (auto &f : lasts)
+                f();
+        };
+    work->start(std::move(all.works), std::move(last));
     return work;
 }
 

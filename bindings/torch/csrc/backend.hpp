@@ -91,6 +91,14 @@ class Backend : public c10d::Backend
         const std::vector<int64_t> &ranks_to_exclude, int flags,
         const c10::intrusive_ptr<c10d::Backend::Options> &opts) override;
 
+    /* New members for this group, by handles that they exchange on their own. */
+    bool supportsReconfigure() const override
+    {
+        return true;
+    }
+    c10d::ReconfigureHandle get_reconfigure_handle() const override;
+    WorkPtr reconfigure(const c10d::ReconfigureOptions &opts) override;
+
     bool supportsAbortHooks() const override
     {
         return true;
@@ -162,9 +170,18 @@ class Backend : public c10d::Backend
               std::chrono::milliseconds timeout);
     /* Whether an operation that the caller wants to wait for may still be waited for at once. */
     bool is_async(bool async_op);
-    template <class F> WorkPtr run(Info info, bool async, F issue);
+    /* `last`: what is left to do when the operation has succeeded, before anybody is told. */
+    template <class F>
+    WorkPtr run(Info info, bool async, F issue, std::function<void()> last = nullptr);
     WorkPtr started(const c10::intrusive_ptr<Work> &work, tt_work *w,
                     std::function<void()> last = nullptr);
+    /* Gloo wants tensors of one shape where Tutti can do with more: programs that say "gloo" get its errors. */
+    bool as_gloo() const
+    {
+        return name_ == "gloo";
+    }
+    WorkPtr allgather_several(TensorLists &outs, TensorList &ins,
+                              const c10d::AllgatherOptions &opts);
     c10::intrusive_ptr<Backend> child(const StorePtr &store, int rank,
                                       const std::vector<int64_t> &global_ranks,
                                       const c10::intrusive_ptr<c10d::Backend::Options> &opts);
@@ -176,26 +193,35 @@ class Backend : public c10d::Backend
     const std::string *titles_;
     StorePtr store_; /* for shrinking */
     int n_shrunk_ = 0;
-    pid_t pid_; /* that made it */
-    tt_pg *pg_;
+    std::string instance_;          /* random: no other backend has the same handle */
+    std::vector<int64_t> ids_used_; /* of reconfigurations */
+    pid_t pid_;                     /* that made it */
+    tt_pg *pg_ = nullptr;           /* NULL: waits for its first reconfiguration, or that failed */
     std::shared_ptr<Listeners> listeners_ = std::make_shared<Listeners>();
 
     std::mutex mu_;
     std::map<int64_t, std::shared_ptr<c10d::AbortHook>> abort_hooks_; /* mu_ */
-    std::map<std::thread::id, std::vector<tt_work *>> coalescing_;    /* mu_: by thread, owned */
-    std::map<std::thread::id, TensorList> coalesced_tensors_;         /* mu_ */
+    /* What a thread has begun since it started to coalesce. */
+    struct Coalesced {
+        std::vector<tt_work *> works; /* owned */
+        TensorList outputs;
+        std::vector<std::function<void()>> lasts;
+    };
+    std::map<std::thread::id, Coalesced> coalescing_; /* mu_ */
     std::atomic<int> n_coalescing_{ 0 };
 };
 
-template <class F> WorkPtr Backend::run(Info info, bool async, F issue)
+template <class F> WorkPtr Backend::run(Info info, bool async, F issue, std::function<void()> last)
 {
     auto work = c10::make_intrusive<Work>(std::move(info));
     tt_work *w = nullptr;
     Scope scope;
 
-    check(issue(async ? &w : nullptr));
+    check(issue(async ? &w : nullptr), work->getTimeout());
     if (async)
-        return started(work, w);
+        return started(work, w, std::move(last));
+    if (last != nullptr)
+        last();
     work->done();
     return work;
 }

@@ -10,39 +10,28 @@ using c10d::OpType;
 namespace
 {
 
-void expect_one(const TensorList &ts, const char *op, const char *what)
-{
-    TORCH_CHECK_VALUE(ts.size() == 1, "tutti: ", op, ": expected one ", what, " tensor, got ",
-                      ts.size());
-}
-
-// The one list of a list of lists, which must have a tensor for each rank.
-const TensorList &only(const TensorLists &lists, int size, const char *op, const char *what)
-{
-    TORCH_CHECK_VALUE(lists.size() == 1, "tutti: ", op, ": expected one list of ", what,
-                      " tensors, got ", lists.size());
-    TORCH_CHECK_VALUE((int)lists[0].size() == size, "tutti: ", op, ": expected ", size, " ", what,
-                      " tensors, one for each rank, got ", lists[0].size());
-    return lists[0];
-}
-
-void same_length(const TensorList &a, const TensorList &b, const char *op)
-{
-    TORCH_CHECK_VALUE(a.size() == b.size(), "tutti: ", op,
-                      ": expected as many outputs as inputs, got ", a.size(), " and ", b.size());
-}
-
 void same_type(const at::Tensor &a, const at::Tensor &b, const char *op)
 {
-    TORCH_CHECK_TYPE(a.scalar_type() == b.scalar_type(), "tutti: ", op,
-                     ": expected outputs of the inputs' type, ", b.scalar_type(), ", got ",
-                     a.scalar_type());
+    TORCH_CHECK(a.scalar_type() == b.scalar_type(), "tutti: ", op,
+                ": invalid tensor type: expected outputs of the inputs' type, ", b.scalar_type(),
+                ", got ", a.scalar_type());
 }
 
-void same_types(const TensorList &ts, const at::Tensor &like, const char *op)
+// Types are the same everywhere; shapes only as far as `sizes` says, if at all.
+void all_like(const Refuse &refuse, const TensorList &ts, const at::Tensor &like, bool sizes)
 {
-    for (const at::Tensor &t : ts)
-        same_type(t, like, op);
+    for (size_t i = 0; i < ts.size(); i++) {
+        c10d::assertTypeMatch(refuse, like.options(), ts, i);
+        if (sizes)
+            c10d::assertSizesMatch(refuse, like.sizes(), ts, i);
+    }
+}
+
+// Several tensors of one rank in one call, where that has a meaning.
+void all_alike(const Refuse &refuse, const TensorList &ts)
+{
+    if (ts.size() > 1)
+        c10d::assertTypeAndSizesMatch(refuse, ts);
 }
 
 TensorList flat(const TensorLists &lists)
@@ -54,40 +43,103 @@ TensorList flat(const TensorLists &lists)
     return all;
 }
 
+// Copies ts[from] into the others; NULL if there are none.
+std::function<void()> copied(const TensorList &ts, size_t from)
+{
+    if (ts.size() == 1)
+        return nullptr;
+    return [ts, from]() mutable {
+        at::NoGradGuard no_grad;
+        for (size_t i = 0; i < ts.size(); i++)
+            if (i != from)
+                ts[i].copy_(ts[from]);
+    };
+}
+
+void fold(at::Tensor &to, const at::Tensor &from, c10d::ReduceOp::RedOpType op)
+{
+    using c10d::ReduceOp;
+    switch (op) {
+    case ReduceOp::SUM:
+    case ReduceOp::AVG:
+        to.add_(from);
+        return;
+    case ReduceOp::PRODUCT:
+        to.mul_(from);
+        return;
+    case ReduceOp::MIN:
+        at::minimum_out(to, to, from);
+        return;
+    case ReduceOp::MAX:
+        at::maximum_out(to, to, from);
+        return;
+    case ReduceOp::BAND:
+        to.bitwise_and_(from);
+        return;
+    case ReduceOp::BOR:
+        to.bitwise_or_(from);
+        return;
+    case ReduceOp::BXOR:
+        to.bitwise_xor_(from);
+        return;
+    default:
+        TORCH_CHECK(false,
+                    "tutti: all_reduce: unsupported reduction operation for several tensors");
+    }
+}
+
 } // namespace
 
 WorkPtr Backend::broadcast(TensorList &ts, const c10d::BroadcastOptions &opts)
 {
-    expect_one(ts, "broadcast", "input");
+    Refuse refuse("broadcast");
+    c10d::assertRootRank(refuse, opts.rootRank, getSize());
+    c10d::assertRootTensor(refuse, opts.rootTensor, (int64_t)ts.size());
+    all_alike(refuse, ts);
+    auto root = (size_t)opts.rootTensor;
     bool async = is_async(opts.asyncOp);
-
-    return run(info(OpType::BROADCAST, ts, ts, opts.timeout), async, [&](tt_work **w) {
+    auto issue = [&](tt_work **w) {
         tt_coll_options o = options(opts.timeout);
-        return tt_pg_broadcast(group(), wrap(ts[0], "broadcast", Use::MOVE, async),
+        return tt_pg_broadcast(group(), wrap(ts[root], "broadcast", Use::MOVE, async),
                                (int)opts.rootRank, &o, w);
-    });
+    };
+
+    return run(info(OpType::BROADCAST, ts, ts, opts.timeout), async, issue, copied(ts, root));
 }
 
 WorkPtr Backend::allreduce(TensorList &ts, const c10d::AllreduceOptions &opts)
 {
-    if (ts.size() != 1) {
-        c10d::AllreduceCoalescedOptions all;
-        static_cast<c10d::AllreduceOptions &>(all) = opts;
-        return allreduce_coalesced(ts, all);
-    }
+    Refuse refuse("all_reduce");
+    c10d::assertNonEmpty(refuse, ts);
+    c10d::assertLayoutMatch(refuse, ts);
+    all_alike(refuse, ts);
     if (ts[0].layout() == at::kSparse)
         return allreduce_sparse(ts, opts);
     bool async = is_async(opts.asyncOp);
-
-    return run(info(OpType::ALLREDUCE, ts, ts, opts.timeout), async, [&](tt_work **w) {
+    auto issue = [&](tt_work **w) {
         tt_coll_options o = options(opts.reduceOp, opts.timeout);
         return tt_pg_all_reduce(
             group(), wrap(ts[0], "all_reduce", Use::REDUCE, async, opts.reduceOp), &o, w);
-    });
+    };
+
+    // Several tensors are reduced with each other, too: here first, then among the ranks.
+    for (size_t i = 1; i < ts.size(); i++) {
+        at::NoGradGuard no_grad;
+        fold(ts[0], ts[i], opts.reduceOp);
+    }
+    return run(info(OpType::ALLREDUCE, ts, ts, opts.timeout), async, issue, copied(ts, 0));
 }
 
 WorkPtr Backend::allreduce_coalesced(TensorList &ts, const c10d::AllreduceCoalescedOptions &opts)
 {
+    Refuse refuse("all_reduce_coalesced");
+    c10d::assertNonEmpty(refuse, ts);
+    c10d::assertLayoutMatch(refuse, ts);
+    TORCH_CHECK(ts[0].layout() == at::kStrided, "tutti: all_reduce_coalesced: unsupported layout ",
+                ts[0].layout());
+    for (size_t i = 1; as_gloo() && i < ts.size(); i++)
+        if (ts[i].scalar_type() != ts[0].scalar_type())
+            refuse("tensors must all have the same type");
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::ALLREDUCE_COALESCED, ts, ts, opts.timeout), async, [&](tt_work **w) {
@@ -99,7 +151,10 @@ WorkPtr Backend::allreduce_coalesced(TensorList &ts, const c10d::AllreduceCoales
 
 WorkPtr Backend::reduce(TensorList &ts, const c10d::ReduceOptions &opts)
 {
-    expect_one(ts, "reduce", "input");
+    Refuse refuse("reduce");
+    c10d::assertRootRank(refuse, opts.rootRank, getSize());
+    c10d::assertRootTensor(refuse, opts.rootTensor, (int64_t)ts.size());
+    c10d::assertSingleElement(refuse, ts);
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::REDUCE, ts, ts, opts.timeout), async, [&](tt_work **w) {
@@ -113,9 +168,20 @@ WorkPtr Backend::reduce(TensorList &ts, const c10d::ReduceOptions &opts)
 
 WorkPtr Backend::allgather(TensorLists &outs, TensorList &ins, const c10d::AllgatherOptions &opts)
 {
-    expect_one(ins, "all_gather", "input");
-    const TensorList &each = only(outs, getSize(), "all_gather", "output");
-    same_types(each, ins[0], "all_gather");
+    Refuse refuse("all_gather");
+    size_t n_each = ins.size() * (size_t)getSize();
+    c10d::assertNonEmptyInputTensorList(refuse, ins.size());
+    c10d::assertInputOutputTensorListsSameSize(refuse, outs.size(), ins.size());
+    for (size_t i = 0; i < outs.size(); i++)
+        if (outs[i].size() != n_each)
+            refuse(c10::str("invalid output tensor list at index ", i, " (expected length ", n_each,
+                            ", one for each rank, got ", outs[i].size(), ")"));
+    all_alike(refuse, ins);
+    for (const TensorList &list : outs)
+        all_like(refuse, list, ins[0], as_gloo() || ins.size() > 1);
+    if (ins.size() > 1)
+        return allgather_several(outs, ins, opts);
+    const TensorList &each = outs[0];
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::ALLGATHER, ins, each, opts.timeout), async, [&](tt_work **w) {
@@ -124,6 +190,32 @@ WorkPtr Backend::allgather(TensorLists &outs, TensorList &ins, const c10d::Allga
         return tt_pg_all_gather(group(), wrap(ins[0], "all_gather", Use::MOVE, async), all.data(),
                                 (int)all.size(), &o, w);
     });
+}
+
+// Several inputs per rank: every output list gets all inputs of all ranks, rank by rank.
+WorkPtr Backend::allgather_several(TensorLists &outs, TensorList &ins,
+                                   const c10d::AllgatherOptions &opts)
+{
+    at::NoGradGuard no_grad;
+    std::vector<int64_t> shape = ins[0].sizes().vec();
+    shape.insert(shape.begin(), (int64_t)ins.size() * getSize());
+    at::Tensor mine = at::stack(ins), all = at::empty(shape, ins[0].options());
+    Info about = info(OpType::ALLGATHER, ins, flat(outs), opts.timeout);
+    about.lists = outs;
+    bool async = is_async(opts.asyncOp);
+    auto issue = [&](tt_work **w) {
+        tt_coll_options o = options(opts.timeout);
+        return tt_pg_all_gather_into(group(), wrap(mine, "all_gather", Use::MOVE, async),
+                                     wrap(all, "all_gather", Use::MOVE, async), &o, w);
+    };
+    auto spread = [outs, all]() mutable {
+        at::NoGradGuard no_grad_here;
+        for (TensorList &list : outs)
+            for (size_t i = 0; i < list.size(); i++)
+                list[i].copy_(all[(int64_t)i]);
+    };
+
+    return run(std::move(about), async, issue, spread);
 }
 
 WorkPtr Backend::all_gather_single(at::Tensor &out, at::Tensor &in,
@@ -144,10 +236,16 @@ WorkPtr Backend::all_gather_single(at::Tensor &out, at::Tensor &in,
 WorkPtr Backend::allgather_coalesced(TensorLists &outs, TensorList &ins,
                                      const c10d::AllgatherOptions &opts)
 {
-    TORCH_CHECK_VALUE((int)outs.size() == getSize(), "tutti: all_gather_coalesced: expected ",
-                      getSize(), " lists of outputs, one for each rank, got ", outs.size());
+    Refuse refuse("all_gather_coalesced");
+    c10d::assertNonEmptyInputTensorList(refuse, ins.size());
+    c10d::assertAllgatherCoalescedOutputTensorLists(refuse, outs, ins.size(), getSize());
     for (const TensorList &list : outs)
-        same_length(list, ins, "all_gather_coalesced");
+        for (size_t i = 0; i < list.size(); i++) {
+            if (as_gloo() && list[i].sizes() != ins[i].sizes())
+                refuse(c10::str("invalid size of output tensor at index ", i, " (expected ",
+                                ins[i].sizes(), ", got ", list[i].sizes(), ")"));
+            c10d::assertTypeMatch(refuse, ins[i].options(), list, i);
+        }
     bool async = is_async(opts.asyncOp);
     TensorList each = flat(outs);
 
@@ -162,7 +260,8 @@ WorkPtr Backend::allgather_coalesced(TensorLists &outs, TensorList &ins,
 WorkPtr Backend::all_gather_single_coalesced(TensorList &outs, TensorList &ins,
                                              const c10d::AllgatherOptions &opts)
 {
-    same_length(outs, ins, "all_gather_single_coalesced");
+    c10d::assertInputOutputTensorListsSameSize(Refuse("all_gather_single_coalesced"), outs.size(),
+                                               ins.size());
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::ALLGATHER_INTO_TENSOR_COALESCED, ins, outs, opts.timeout), async,
@@ -177,12 +276,16 @@ WorkPtr Backend::all_gather_single_coalesced(TensorList &outs, TensorList &ins,
 
 WorkPtr Backend::gather(TensorLists &outs, TensorList &ins, const c10d::GatherOptions &opts)
 {
-    expect_one(ins, "gather", "input");
+    Refuse refuse("gather");
+    c10d::assertRootRank(refuse, opts.rootRank, getSize());
+    c10d::assertSingleElementInput(refuse, ins);
     bool root = opts.rootRank == getRank();
-    TORCH_CHECK_VALUE(root || outs.empty() || outs[0].empty(),
-                      "tutti: gather: only the root, rank ", opts.rootRank, ", has outputs");
-    TensorList each = root ? only(outs, getSize(), "gather", "output") : TensorList();
-    same_types(each, ins[0], "gather");
+    if (root)
+        c10d::assertGatherOutputTensorList(refuse, outs, getSize());
+    else if (!outs.empty() && !outs[0].empty())
+        c10d::assertEmptyOutputTensorList(refuse, outs);
+    TensorList each = root ? outs[0] : TensorList();
+    all_like(refuse, each, ins[0], as_gloo());
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::GATHER, ins, each, opts.timeout), async, [&](tt_work **w) {
@@ -200,9 +303,9 @@ WorkPtr Backend::gather_single(at::Tensor &out, at::Tensor &in, const c10d::Gath
     TensorLists outs;
 
     if (opts.rootRank == getRank()) {
-        TORCH_CHECK_VALUE(out.numel() == in.numel() * getSize(),
-                          "tutti: gather_single: expected an output of ", in.numel() * getSize(),
-                          " elements, got ", out.numel());
+        TORCH_CHECK(out.numel() == in.numel() * getSize(),
+                    "tutti: gather_single: expected an output of ", in.numel() * getSize(),
+                    " elements, got ", out.numel());
         outs.push_back(out.is_contiguous() ? out.view({ getSize(), in.numel() }).unbind(0)
                                            : out.chunk(getSize(), 0));
     }
@@ -211,12 +314,16 @@ WorkPtr Backend::gather_single(at::Tensor &out, at::Tensor &in, const c10d::Gath
 
 WorkPtr Backend::scatter(TensorList &outs, TensorLists &ins, const c10d::ScatterOptions &opts)
 {
-    expect_one(outs, "scatter", "output");
+    Refuse refuse("scatter");
+    c10d::assertRootRank(refuse, opts.rootRank, getSize());
+    c10d::assertSingleElementOutput(refuse, outs);
     bool root = opts.rootRank == getRank();
-    TORCH_CHECK_VALUE(root || ins.empty() || ins[0].empty(), "tutti: scatter: only the root, rank ",
-                      opts.rootRank, ", has inputs");
-    TensorList each = root ? only(ins, getSize(), "scatter", "input") : TensorList();
-    same_types(each, outs[0], "scatter");
+    if (root)
+        c10d::assertScatterInputTensorList(refuse, ins, getSize());
+    else if (!ins.empty() && !ins[0].empty())
+        c10d::assertEmptyInputTensorList(refuse, ins);
+    TensorList each = root ? ins[0] : TensorList();
+    all_like(refuse, each, outs[0], as_gloo());
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::SCATTER, each, outs, opts.timeout), async, [&](tt_work **w) {
@@ -231,9 +338,11 @@ WorkPtr Backend::scatter(TensorList &outs, TensorLists &ins, const c10d::Scatter
 WorkPtr Backend::reduce_scatter(TensorList &outs, TensorLists &ins,
                                 const c10d::ReduceScatterOptions &opts)
 {
-    expect_one(outs, "reduce_scatter", "output");
-    const TensorList &each = only(ins, getSize(), "reduce_scatter", "input");
-    same_types(each, outs[0], "reduce_scatter");
+    Refuse refuse("reduce_scatter");
+    c10d::assertSingleElementOutput(refuse, outs);
+    c10d::assertScatterInputTensorList(refuse, ins, getSize());
+    const TensorList &each = ins[0];
+    all_like(refuse, each, outs[0], false);
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::REDUCE_SCATTER, each, outs, opts.timeout), async, [&](tt_work **w) {
@@ -264,7 +373,8 @@ WorkPtr Backend::reduce_scatter_single(at::Tensor &out, at::Tensor &in,
 WorkPtr Backend::reduce_scatter_single_coalesced(TensorList &outs, TensorList &ins,
                                                  const c10d::ReduceScatterOptions &opts)
 {
-    same_length(outs, ins, "reduce_scatter_single_coalesced");
+    c10d::assertInputOutputTensorListsSameSize(Refuse("reduce_scatter_single_coalesced"),
+                                               outs.size(), ins.size());
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::REDUCE_SCATTER_TENSOR_COALESCED, ins, outs, opts.timeout), async,
@@ -287,16 +397,18 @@ WorkPtr Backend::all_to_all_single(at::Tensor &out, at::Tensor &in,
 {
     same_type(out, in, "all_to_all_single");
     for (auto *splits : { &out_splits, &in_splits })
-        TORCH_CHECK_VALUE(splits->empty() || (int)splits->size() == getSize(),
-                          "tutti: all_to_all_single: expected ", getSize(), " splits, got ",
-                          splits->size());
+        TORCH_CHECK(splits->empty() || (int)splits->size() == getSize(),
+                    "tutti: all_to_all_single: Number of tensor splits not equal to group size: "
+                    "expected ",
+                    getSize(), " splits, got ", splits->size());
     bool async = is_async(opts.asyncOp);
     bool equal = out_splits.empty() && in_splits.empty();
     auto filled = [&](const std::vector<int64_t> &given, const at::Tensor &t) {
         int64_t rows = t.dim() > 0 ? t.size(0) : 1;
-        TORCH_CHECK_VALUE(!given.empty() || rows % getSize() == 0,
-                          "tutti: all_to_all_single: ", rows, " rows cannot be cut into ",
-                          getSize(), " equal parts");
+        TORCH_CHECK(!given.empty() || rows % getSize() == 0,
+                    "tutti: all_to_all_single: Tensor's dim 0 does not divide equally across group "
+                    "size: ",
+                    rows, " rows cannot be cut into ", getSize(), " equal parts");
         return given.empty() ? std::vector<int64_t>((size_t)getSize(), rows / getSize()) : given;
     };
     std::vector<int64_t> to = filled(out_splits, out), from = filled(in_splits, in);
@@ -312,9 +424,7 @@ WorkPtr Backend::all_to_all_single(at::Tensor &out, at::Tensor &in,
 
 WorkPtr Backend::alltoall(TensorList &outs, TensorList &ins, const c10d::AllToAllOptions &opts)
 {
-    TORCH_CHECK_VALUE((int)ins.size() == getSize() && (int)outs.size() == getSize(),
-                      "tutti: all_to_all: expected ", getSize(), " inputs and outputs, got ",
-                      ins.size(), " and ", outs.size());
+    c10d::assertAllToAllTensorListSizes(Refuse("all_to_all"), outs.size(), ins.size(), getSize());
     bool async = is_async(opts.asyncOp);
 
     return run(info(OpType::ALLTOALL, ins, outs, opts.timeout), async, [&](tt_work **w) {

@@ -14,12 +14,24 @@ using Red = c10d::ReduceOp;
 
 // ---- errors ---------------------------------------------------------------------------------
 
-void raise(tt_status st, const std::string &words)
+// Programs look for the words that Gloo has for what happened, so they stand behind ours.
+static std::string gloo_words(tt_status st, std::chrono::milliseconds timeout)
+{
+    if (st == TT_ERR_TIMEOUT && timeout.count() > 0)
+        return c10::str(" (the timeout of the operation or of its group; Timed out waiting ",
+                        timeout.count(), "ms)");
+    if (st == TT_ERR_TIMEOUT)
+        return " (the timeout of the operation or of its group)";
+    if (st == TT_ERR_PEER)
+        return " (Connection closed by peer)";
+    return "";
+}
+
+void raise(tt_status st, const std::string &words, std::chrono::milliseconds timeout)
 {
     std::string text = words.empty() ? tt_status_text(st) : words;
 
-    if (st == TT_ERR_TIMEOUT)
-        text += " (the timeout of the operation or of its group)"; // programs look for this word
+    text += gloo_words(st, timeout);
     switch (st) {
     case TT_ERR_NOMEM:
         C10_THROW_ERROR(OutOfMemoryError, text);
@@ -30,16 +42,17 @@ void raise(tt_status st, const std::string &words)
     }
 }
 
-void check(tt_status st)
+void check(tt_status st, std::chrono::milliseconds timeout)
 {
     if (C10_UNLIKELY(st != TT_OK))
-        raise(st, tt_last_error());
+        raise(st, tt_last_error(), timeout);
 }
 
-std::exception_ptr exception_of(tt_status st, const std::string &words)
+std::exception_ptr exception_of(tt_status st, const std::string &words,
+                                std::chrono::milliseconds timeout)
 {
     try {
-        raise(st, words);
+        raise(st, words, timeout);
     } catch (...) {
         return std::current_exception();
     }
@@ -82,8 +95,8 @@ static std::optional<tt_dtype> own_type(at::ScalarType type)
 tt_dtype dtype_of(at::ScalarType type)
 {
     auto own = own_type(type);
-    TORCH_CHECK_TYPE(own.has_value(), "tutti: elements of type ", c10::toString(type),
-                     " are not supported here");
+    TORCH_CHECK(own.has_value(), "tutti: elements of type ", c10::toString(type),
+                " are not supported here");
     return *own;
 }
 
@@ -111,8 +124,7 @@ static tt_dtype carrier(at::ScalarType type)
     case 16:
         return TT_C128;
     default:
-        TORCH_CHECK_TYPE(false, "tutti: elements of type ", c10::toString(type),
-                         " cannot be carried");
+        TORCH_CHECK(false, "tutti: elements of type ", c10::toString(type), " cannot be carried");
     }
 }
 
@@ -131,9 +143,10 @@ static tt_dtype choose_type(const at::Tensor &t, const char *op, Use use, Red::R
         return *own;
     if (use == Use::MOVE || like_signed(t.scalar_type(), reduce))
         return carrier(t.scalar_type());
-    TORCH_CHECK_TYPE(false, "tutti: ", op, ": elements of type ", c10::toString(t.scalar_type()),
-                     " cannot be reduced like that; they can be sent, gathered, scattered and "
-                     "broadcast");
+    TORCH_CHECK(false, "tutti: ", op, ": Invalid scalar type: elements of type ",
+                c10::toString(t.scalar_type()),
+                " cannot be reduced like that; they can be sent, gathered, scattered and "
+                "broadcast");
 }
 
 // ---- tensors --------------------------------------------------------------------------------
@@ -151,8 +164,8 @@ static bool shape_of(const at::Tensor &t, tt_shape &shape, int64_t *strides)
 
     shape.n_dims = (int)sizes.size();
     if (shape.n_dims > TT_MAX_DIMS) {
-        TORCH_CHECK_VALUE(plain, "tutti: expected a contiguous tensor or at most ", TT_MAX_DIMS,
-                          " dimensions, got ", sizes.size());
+        TORCH_CHECK(plain, "tutti: expected a contiguous tensor or at most ", TT_MAX_DIMS,
+                    " dimensions, got ", sizes.size());
         shape.n_dims = 2;
         shape.dims[0] = sizes[0];
         shape.dims[1] = sizes[0] > 0 ? t.numel() / sizes[0] : 0;
@@ -166,14 +179,14 @@ static bool shape_of(const at::Tensor &t, tt_shape &shape, int64_t *strides)
 
 tt_tensor *wrap(const at::Tensor &t, const char *op, Use use, bool keep, Red::RedOpType reduce)
 {
-    TORCH_CHECK_VALUE(t.defined(), "tutti: ", op, ": expected a tensor, got none");
-    TORCH_CHECK_VALUE(t.device().is_cpu(), "tutti: ", op,
-                      ": expected a tensor in CPU memory, got one on ", t.device());
-    TORCH_CHECK_VALUE(t.layout() == at::kStrided, "tutti: ", op, ": expected a dense tensor, got ",
-                      t.layout());
-    TORCH_CHECK_VALUE(!t.is_conj() && !t.is_neg(), "tutti: ", op,
-                      ": expected a tensor without pending conjugation or negation; call "
-                      "resolve_conj() or resolve_neg()");
+    TORCH_CHECK(t.defined(), "tutti: ", op, ": expected a tensor, got none");
+    TORCH_CHECK(t.device().is_cpu(), "tutti: ", op,
+                ": expected a tensor in CPU memory, got one on ", t.device());
+    TORCH_CHECK(t.layout() == at::kStrided, "tutti: ", op, ": expected a dense tensor, got ",
+                t.layout());
+    TORCH_CHECK(!t.is_conj() && !t.is_neg(), "tutti: ", op,
+                ": expected a tensor without pending conjugation or negation; call "
+                "resolve_conj() or resolve_neg()");
     tt_shape shape{};
     int64_t strides[TT_MAX_DIMS];
     bool strided = shape_of(t, shape, strides);
@@ -229,11 +242,11 @@ tt_coll_options options(const Red &op, std::chrono::milliseconds timeout)
     tt_coll_options o = options(timeout);
     auto kind = (Red::RedOpType)op;
 
-    TORCH_CHECK_VALUE(kind < std::size(ops), "tutti: ", (int)kind, " is no reduction");
+    TORCH_CHECK(kind < std::size(ops), "tutti: ", (int)kind, " is no reduction");
     o.op = ops[kind];
     if (kind == Red::PREMUL_SUM) {
         auto *extra = dynamic_cast<c10d::PreMulSumSupplement *>(op.supplement_.get());
-        TORCH_CHECK_VALUE(extra != nullptr, "tutti: a pre-multiplied sum needs a factor");
+        TORCH_CHECK(extra != nullptr, "tutti: a pre-multiplied sum needs a factor");
         o.factor = extra->tensor_factor.defined() ? extra->tensor_factor.item<double>()
                                                   : extra->double_factor;
     }

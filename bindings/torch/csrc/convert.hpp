@@ -7,16 +7,38 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
+#include <torch/csrc/distributed/c10d/Utils.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include <tutti/collective.h>
 
 namespace tutti_torch
 {
 
-/* Throws what `st` and the thread's last error say; does nothing for TT_OK. */
-void check(tt_status st);
-[[noreturn]] void raise(tt_status st, const std::string &words);
-std::exception_ptr exception_of(tt_status st, const std::string &words);
+/* Throws what `st` and the thread's last error say; does nothing for TT_OK. `timeout`: how long the operation might take,
+ * for the words; 0 if that is not known. */
+void check(tt_status st, std::chrono::milliseconds timeout = kNoTimeout);
+[[noreturn]] void raise(tt_status st, const std::string &words,
+                        std::chrono::milliseconds timeout = kNoTimeout);
+std::exception_ptr exception_of(tt_status st, const std::string &words,
+                                std::chrono::milliseconds timeout = kNoTimeout);
+
+/* Throws for arguments that an operation cannot take. PyTorch's own checks (c10d/Utils.hpp), which Gloo uses too, call it, so
+ * that programs get the type and the words that they know. */
+class Refuse
+{
+  public:
+    explicit Refuse(const char *op) : op_(op)
+    {
+    }
+    void operator()(const std::string &words) const
+    {
+        TORCH_CHECK(false, "tutti: ", op_, ": ", words);
+    }
+
+  private:
+    const char *op_;
+};
 
 /* Tutti tensors made while it lives belong to it. */
 class Scope

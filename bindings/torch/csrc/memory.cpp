@@ -9,8 +9,8 @@ namespace tutti_torch
 
 at::Tensor Backend::empty(at::IntArrayRef shape, at::ScalarType type)
 {
-    TORCH_CHECK_VALUE(shape.size() <= TT_MAX_DIMS, "tutti: empty: at most ", TT_MAX_DIMS,
-                      " dimensions, got ", shape.size());
+    TORCH_CHECK(shape.size() <= TT_MAX_DIMS, "tutti: empty: at most ", TT_MAX_DIMS,
+                " dimensions, got ", shape.size());
     tt_shape s{};
     s.n_dims = 1;
     s.dims[0] = c10::multiply_integers(shape) * (int64_t)c10::elementSize(type);
@@ -24,13 +24,20 @@ at::Tensor Backend::empty(at::IntArrayRef shape, at::ScalarType type)
         at::TensorOptions().dtype(type));
 }
 
-// DDP and FSDP ask for it; without room for shared memory they train all the same.
+// DDP and FSDP ask for it; without room for shared memory they train all the same. For complex parameters DDP asks for complex
+// elements but uses them as pairs of real numbers, so that it gets these.
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options)
 {
+    auto type = c10::typeMetaToScalarType(options.dtype());
+
+    if (c10::isComplexType(type)) {
+        type = c10::toRealValueType(type);
+        size *= 2;
+    }
     try {
-        return empty({ size }, c10::typeMetaToScalarType(options.dtype()));
+        return empty({ size }, type);
     } catch (const c10::OutOfMemoryError &) {
-        return at::empty({ size }, options);
+        return at::empty({ size }, options.dtype(type));
     }
 }
 

@@ -9,17 +9,11 @@ namespace tutti_torch
 
 using c10d::OpType;
 
-static void expect_one(const TensorList &ts, const char *op, const char *what)
-{
-    TORCH_CHECK_VALUE(ts.size() == 1, "tutti: ", op, ": expected one ", what, " tensor, got ",
-                      ts.size());
-}
-
 // ---- point to point -----------------------------------------------------------------------------
 
 WorkPtr Backend::send(TensorList &ts, int dest, int tag)
 {
-    expect_one(ts, "send", "input");
+    c10d::assertSingleElement(Refuse("send"), ts);
     return run(info(OpType::SEND, ts, {}, kNoTimeout), true, [&](tt_work **w) {
         return tt_pg_send(group(), wrap(ts[0], "send", Use::MOVE, true), dest, tag, nullptr, w);
     });
@@ -27,7 +21,7 @@ WorkPtr Backend::send(TensorList &ts, int dest, int tag)
 
 WorkPtr Backend::recv(TensorList &ts, int source, int tag)
 {
-    expect_one(ts, "recv", "output");
+    c10d::assertSingleElement(Refuse("recv"), ts);
     return run(info(OpType::RECV, ts, ts, kNoTimeout), true, [&](tt_work **w) {
         return tt_pg_recv(group(), wrap(ts[0], "recv", Use::MOVE, true), source, tag, nullptr,
                           nullptr, w);
@@ -36,7 +30,7 @@ WorkPtr Backend::recv(TensorList &ts, int source, int tag)
 
 WorkPtr Backend::recvAnysource(TensorList &ts, int tag)
 {
-    expect_one(ts, "recv", "output");
+    c10d::assertSingleElement(Refuse("recv"), ts);
     return run(info(OpType::RECVANYSOURCE, ts, ts, kNoTimeout), true, [&](tt_work **w) {
         return tt_pg_recv(group(), wrap(ts[0], "recv", Use::MOVE, true), TT_ANY_SOURCE, tag,
                           nullptr, nullptr, w);
@@ -48,10 +42,14 @@ WorkPtr Backend::recvAnysource(TensorList &ts, int tag)
 // Tutti replaces the indices and values of its own tensor; at the end they go into PyTorch's.
 WorkPtr Backend::allreduce_sparse(TensorList &ts, const c10d::AllreduceOptions &opts)
 {
-    expect_one(ts, "all_reduce", "input");
-    at::Tensor target = ts[0], in = target.coalesce();
-    TORCH_CHECK_VALUE(in.dim() <= TT_MAX_DIMS, "tutti: all_reduce: at most ", TT_MAX_DIMS,
-                      " dimensions, got ", in.dim());
+    TORCH_CHECK(opts.reduceOp == c10d::ReduceOp::SUM || opts.reduceOp == c10d::ReduceOp::AVG,
+                "tutti: all_reduce: unsupported reduction operation: sparse tensors can be summed");
+    at::Tensor in = ts[0];
+    for (size_t i = 1; i < ts.size(); i++)
+        in = in + ts[i];
+    in = in.coalesce();
+    TORCH_CHECK(in.dim() <= TT_MAX_DIMS, "tutti: all_reduce: at most ", TT_MAX_DIMS,
+                " dimensions, got ", in.dim());
     tt_shape shape{};
     shape.n_dims = (int)in.dim();
     std::copy(in.sizes().begin(), in.sizes().end(), shape.dims);
@@ -68,7 +66,7 @@ WorkPtr Backend::allreduce_sparse(TensorList &ts, const c10d::AllreduceOptions &
         check(tt_last_status());
     check(tt_pg_all_reduce(group(), s, &o, &w));
     auto held = std::shared_ptr<tt_tensor>(tt_tensor_retain(s), tt_tensor_free);
-    auto copy_back = [target, held]() mutable {
+    auto copy_back = [ts, held]() mutable {
         Scope inner;
         at::NoGradGuard no_grad;
         auto copy = [](tt_tensor *t) {
@@ -79,8 +77,10 @@ WorkPtr Backend::allreduce_sparse(TensorList &ts, const c10d::AllreduceOptions &
         };
         at::Tensor sum = at::_sparse_coo_tensor_unsafe(copy(tt_sparse_indices(held.get())),
                                                        copy(tt_sparse_values(held.get())),
-                                                       target.sizes(), target.options());
-        target.copy_(sum._coalesced_(true));
+                                                       ts[0].sizes(), ts[0].options());
+        sum._coalesced_(true);
+        for (at::Tensor &target : ts)
+            target.copy_(sum);
     };
     started(work, w, copy_back);
     if (!is_async(opts.asyncOp))

@@ -10,16 +10,33 @@ namespace py = pybind11;
 using tutti_torch::Backend;
 using tutti_torch::GroupOptions;
 
-// PyTorch calls it for every new group; `given`: the user's pg_options or None.
-static c10::intrusive_ptr<Backend> create(
-    const c10d::DistributedBackendOptions &opts,
-    const std::optional<c10::intrusive_ptr<GroupOptions>> &given, const std::string &name)
+using BaseOptions = c10::intrusive_ptr<c10d::Backend::Options>;
+
+// Options of another class (PyTorch's plain ones, Gloo's) tell what all backends have.
+static c10::intrusive_ptr<GroupOptions> own_options(const std::optional<BaseOptions> &given)
 {
-    auto o = given.has_value() ? c10::make_intrusive<GroupOptions>(**given)
-                               : c10::make_intrusive<GroupOptions>();
+    auto *ours = given.has_value() ? dynamic_cast<GroupOptions *>(given->get()) : nullptr;
+
+    if (ours != nullptr)
+        return c10::make_intrusive<GroupOptions>(*ours);
+    auto o = c10::make_intrusive<GroupOptions>();
+    if (given.has_value()) {
+        o->group_desc = (*given)->group_desc;
+        o->enable_reconfigure = (*given)->enable_reconfigure;
+    }
+    return o;
+}
+
+// PyTorch calls it for every new group; `given`: the user's pg_options or None.
+static c10::intrusive_ptr<Backend> create(const c10d::DistributedBackendOptions &opts,
+                                          const std::optional<BaseOptions> &given,
+                                          const std::string &name)
+{
+    auto o = own_options(given);
 
     o->timeout = std::chrono::duration_cast<std::chrono::milliseconds>(opts.timeout);
     o->group_name = opts.group_id;
+    o->enable_reconfigure = o->enable_reconfigure || opts.enable_reconfigure;
     o->global_ranks_in_group.assign(opts.global_ranks_in_group.begin(),
                                     opts.global_ranks_in_group.end());
     return c10::make_intrusive<Backend>(opts.store, opts.group_rank, opts.group_size, o, name);

@@ -183,12 +183,10 @@ tt_store *adapt_store(const c10::intrusive_ptr<c10d::Store> &store)
     // Not a clone(): a new connection to PyTorch's TCP store now and then waits 5 s for its first answer, and
     // nothing here keeps the shared one busy, see wait().
     auto *adapter = new Adapter{ store };
-    tt_store *s = tt_store_user_new(&ops, adapter);
+    tt_store *s = tt_store_user_new(&ops, adapter); // takes the adapter over, also when it fails
 
-    if (s == nullptr) {
-        delete adapter;
+    if (s == nullptr)
         check(tt_last_status());
-    }
     return s;
 }
 

@@ -5,6 +5,8 @@
 
 #include <ATen/record_function.h>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include "convert.hpp"
 #include "pool.hpp"
 
@@ -143,11 +145,20 @@ void Work::watch()
         });
 }
 
-// On the thread that moves data: short, and without the interpreter's lock.
+// On the thread that moves data, which must not wait for the interpreter's lock: hooks may be Python, and whoever
+// has that lock may wait for this thread.
 void Work::parts_ended()
 {
     if (!parts_done())
         return;
+    if (info_.listeners->any()) {
+        auto self = c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this);
+        run_later([self] {
+            self->settle();
+            self->complete_later();
+        });
+        return;
+    }
     settle();
     complete_later();
 }
@@ -160,7 +171,7 @@ void Work::set_outcome()
         if (tt_work_source(w) >= 0)
             source_ = tt_work_source(w);
         if (st != TT_OK && error_ == nullptr) {
-            error_ = exception_of(st, tt_work_error(w));
+            error_ = exception_of(st, tt_work_error(w), info_.timeout);
             outcome_ =
                 st == TT_ERR_TIMEOUT ? c10d::WorkResult::TIMEOUT : c10d::WorkResult::COMM_ERROR;
         }
@@ -231,7 +242,7 @@ void Work::complete()
     auto future = future_, result = result_;
     lock.unlock();
     if (future != nullptr)
-        set_future(*future, error_, c10::IValue(info_.outputs));
+        set_future(*future, error_, value());
     if (result != nullptr)
         set_future(*result, nullptr, c10::IValue((int64_t)outcome_));
 }
@@ -301,10 +312,12 @@ bool Work::wait(std::chrono::milliseconds timeout)
             tt_status st = tt_work_wait(w, ms);
 
             if (st != TT_OK && !tt_work_done(w))
-                raise(st, tt_last_error());
+                raise(st, tt_last_error(), timeout);
         }
         settle();
     }
+    if (c10d::allow_inflight_collective_as_graph_input())
+        c10d::unregister_work(c10::intrusive_ptr<Work>::unsafe_reclaim_from_nonowning(this));
     finish_futures();
     if (error_ != nullptr)
         std::rethrow_exception(error_);
@@ -313,14 +326,20 @@ bool Work::wait(std::chrono::milliseconds timeout)
 
 // ---- futures ----------------------------------------------------------------------------------
 
+c10::IValue Work::value() const
+{
+    return info_.lists.empty() ? c10::IValue(info_.outputs) : c10::IValue(info_.lists);
+}
+
 c10::intrusive_ptr<Future> Work::getFuture()
 {
-    auto f = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    c10::TypePtr type = c10::ListType::create(c10::TensorType::get());
+    auto f = c10::make_intrusive<Future>(info_.lists.empty() ? type : c10::ListType::create(type));
     std::unique_lock<std::mutex> lock(mu_);
 
     if (settled_.load(std::memory_order_relaxed)) {
         lock.unlock();
-        set_future(*f, error_, c10::IValue(info_.outputs));
+        set_future(*f, error_, value());
         return f;
     }
     if (future_ == nullptr) {

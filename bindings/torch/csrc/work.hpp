@@ -48,6 +48,7 @@ struct Info {
     std::vector<at::Tensor> inputs;  /* for the profiler */
     std::vector<at::Tensor> outputs; /* the result */
     std::shared_ptr<Listeners> listeners;
+    std::vector<std::vector<at::Tensor>> lists = {}; /* the result, if it is several lists */
 };
 
 class Work : public c10d::Work
@@ -99,6 +100,7 @@ class Work : public c10d::Work
     void complete_later(); /* on a thread for it; once */
     void finish_futures();
     void tell_listeners();
+    c10::IValue value() const; /* of the future */
 
     Info info_;
     uint64_t key_;

@@ -63,7 +63,7 @@ def killed(rank, size, name, place):
         with open(place, "w") as f:
             f.write(str(time.monotonic()))
         os.kill(os.getpid(), signal.SIGKILL)
-    who = "every other rank" if name == "recv_any" else f"rank {victim}"
+    who = f"rank {victim}"
     with raises(dist.DistBackendError, who, "group 0", word) as e:
         while True:
             operation(rank, size, victim)

@@ -156,7 +156,9 @@ def flat(samples, n, first, then):
     half = len(samples) // 2
     expect(samples[half][0] - samples[0][0] < first, "first half", samples, n)
     expect(samples[-1][0] - samples[half][0] < then, "second half", samples, n)
-    expect(samples[-1][1] <= samples[0][1] + 2 and samples[-1][2] <= samples[0][2], "threads, descriptors", samples, n)
+    # The pool of callbacks has a thread for each that is held up at once, more of them on a busy machine.
+    expect(samples[half][1] <= samples[0][1] + 8 and samples[-1][1] <= samples[half][1] + 2, "threads", samples, n)
+    expect(samples[-1][2] <= samples[0][2], "descriptors", samples, n)
     return samples, n
 
 

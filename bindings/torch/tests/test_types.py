@@ -71,12 +71,12 @@ def reduced(rank, size):
         t = values(rank, dtype)
         dist.all_reduce(t)
         same(t.to(torch.int64), sum(values(r, torch.int64) for r in range(size)), dtype)
-        with raises(TypeError, "cannot be reduced"):
+        with raises(RuntimeError, "cannot be reduced"):
             dist.all_reduce(values(rank, dtype), op=dist.ReduceOp.MAX)
     for dtype in FP8:
         for op in (lambda t: dist.all_reduce(t), lambda t: dist.reduce(t, dst=0),
                    lambda t: dist.reduce_scatter(t, [t] * size)):
-            with raises(TypeError, "cannot be reduced", "loat8"):
+            with raises(RuntimeError, "cannot be reduced", "loat8"):
                 op(values(rank, dtype))
     t = torch.tensor([rank == 0, True, False])
     dist.all_reduce(t, op=dist.ReduceOp.MAX)
@@ -154,17 +154,17 @@ def odd_sizes(rank, size):
 def wrong_input(rank, size):
     """Wrong calls fail on each rank by itself, with words, and the group still works."""
     wrong = [
-        (ValueError, "one for each rank", lambda: dist.all_gather([torch.ones(3)] * (size + 1), torch.ones(3))),
+        (RuntimeError, "one for each rank", lambda: dist.all_gather([torch.ones(3)] * (size + 1), torch.ones(3))),
         (Exception, "type", lambda: dist.all_gather([torch.ones(3)] * size, torch.ones(3).long())),
         (Exception, "", lambda: dist.all_gather_into_tensor(torch.ones(3 * size + 1), torch.ones(3))),
         (Exception, "", lambda: dist.reduce_scatter_tensor(torch.ones(3), torch.ones(3 * size + 1))),
-        (ValueError, "split", lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [1] * (size + 1), None)),
+        (RuntimeError, "split", lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [1] * (size + 1), None)),
         (Exception, "", lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [9] * size, [9] * size)),
         (Exception, "", lambda: dist.broadcast(torch.ones(3), src=size + 3)),
         (Exception, "", lambda: dist.all_to_all([torch.ones(1)], [torch.ones(1)])),
-        (ValueError, "equal parts", lambda: dist.all_to_all_single(torch.ones(2 * size + 1), torch.ones(2 * size + 1))),
+        (RuntimeError, "equal parts", lambda: dist.all_to_all_single(torch.ones(2 * size + 1), torch.ones(2 * size + 1))),
         (Exception, "resolve_conj", lambda: dist.broadcast(torch.ones(3, dtype=torch.complex64).conj(), src=0)),
-        (ValueError, "dimensions", lambda: dist.all_reduce(torch.ones((2,) * 10).transpose(0, 9))),
+        (RuntimeError, "dimensions", lambda: dist.all_reduce(torch.ones((2,) * 10).transpose(0, 9))),
         (Exception, "tag", lambda: dist.send(torch.ones(2), dst=(rank + 1) % size, tag=-3)),
     ]
     for i, (kind, part, call) in enumerate(wrong):

@@ -8,10 +8,21 @@ Importing the package registers the backend; PyTorch also finds it by itself whe
 docs/pytorch.md of Tutti.
 """
 
+import ctypes
+import glob
 import os
 
-import torch
-import torch.distributed as dist
+
+def _autoload():
+    """PyTorch's entry point for automatic loading: importing this module was all.
+
+    Defined before PyTorch is imported: when a program imports this package first, PyTorch asks for the entry point while
+    this module is half-way through its first import."""
+
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch._C._distributed_c10d import Backend as _PlainBackend  # noqa: E402
 
 
 def _check_version(built, found):
@@ -25,9 +36,13 @@ def _check_version(built, found):
 def _load():
     if not dist.is_available():
         raise ImportError("tutti_torch needs a PyTorch that was built with torch.distributed")
+    # Alone and first: loaded as a part of the extension, libtutti would find PyTorch's copy of oneDNN before its own.
+    library = glob.glob(os.path.join(os.path.dirname(os.path.abspath(__file__)), "libtutti.so*"))
     try:
+        if library:
+            ctypes.CDLL(library[0], mode=os.RTLD_NOW | os.RTLD_LOCAL)
         from . import _C
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise ImportError(
             f"tutti_torch cannot load its library with PyTorch {torch.__version__}: {error}"
         ) from error
@@ -51,10 +66,9 @@ def _share_buckets():
 
 def _creator(name):
     def create(options, pg_options):
-        if pg_options is not None and not isinstance(pg_options, Options):
-            if name == "tutti":
-                raise TypeError(f"expected pg_options of type tutti_torch.Options, got {type(pg_options).__name__}")
-            pg_options = None  # Gloo's, which have no meaning here
+        if pg_options is not None and not isinstance(pg_options, _PlainBackend.Options):
+            raise TypeError("expected pg_options of type tutti_torch.Options or another class of backend options, "
+                            f"got {type(pg_options).__name__}")
         _share_buckets()
         return _C.create(options, pg_options, name)
 
@@ -92,10 +106,6 @@ def empty(*size, dtype=None, group=None):
     if len(size) == 1 and not isinstance(size[0], int):
         size = tuple(size[0])
     return backend_of(group)._empty(list(size), dtype or torch.get_default_dtype())
-
-
-def _autoload():
-    """PyTorch's entry point for automatic loading: importing this module was all."""
 
 
 register()
