@@ -6,7 +6,7 @@ DESTDIR ?=
 JOBS    ?= $(shell nproc)
 
 .PHONY: all help setup demo test check oclgrind format asan tsan fuzz fuzz-run model bench bench-train bench-ddp bench-collectives bench-device parity
-.PHONY: bench-torch install clean
+.PHONY: bench-torch install clean fresh full
 .DEFAULT_GOAL := all
 
 all: dev ## build everything for development (build/dev)
@@ -55,6 +55,16 @@ check: dev ## formatting, layers, sizes, headers, symbols, words
 	@scripts/setup check
 	@checks/run
 
+# Hours: what is left out or cut short elsewhere, and the README's commands on a new machine.
+full: ## everything: all tests under all sanitizers, ten minutes per fuzz target, a fresh machine
+	@CI_SECONDS=$(or $(CI_SECONDS),43200) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) TORCH_SIZES='2 3 4' TUTTI_TEST_ALL=1 TUTTI_TEST_KILLS=500 \
+		LEAVE_TRIALS=1000 PG_LATE_TRIALS=1000 \
+		.ci/run test check+model asan tsan test-torch oclgrind parity fuzz-run fresh
+
+fresh: ## README's commands in a clean Debian 12 (as root; chroots in /var/tmp)
+	@scripts/setup fresh
+	@scripts/fresh
+
 format: ## bring all C files into the form that `make check` wants
 	@scripts/setup check
 	@checks/check_format -i
@@ -88,11 +98,11 @@ parity: release ## compare numbers with PyTorch, in an environment of its own un
 	@scripts/parity
 
 .PHONY: test-torch test-torch-full
-test-torch: setup ## build the PyTorch plug-in and test it, with PyTorch's own suite too
+test-torch: dev ## build the PyTorch plug-in and test it, with PyTorch's own suite too
 	@scripts/setup torch
 	@scripts/test-torch
 
-test-torch-full: setup ## run PyTorch's suite over Gloo and Tutti and write the table of results anew
+test-torch-full: dev ## run PyTorch's suite over Gloo and Tutti and write the table of results anew
 	@scripts/setup torch
 	@scripts/test-torch full
 

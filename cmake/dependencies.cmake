@@ -15,15 +15,16 @@ find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 
 # The OpenMP flavour of OpenBLAS, by its own directory: oneDNN, our kernels and BLAS then share one
-# pool of threads. The plain name may lead to the pthread flavour, here and again at run time,
-# which is why installed libraries carry TUTTI_OPENBLAS_DIR in their run path.
+# pool of threads. The plain name may lead to the pthread flavour, here and again at run time. The library
+# opens it at the first product that needs it (src/ops/cpu/blas.c), by the file found here; nothing is linked with it.
 find_library(OPENBLAS_LIBRARY openblas REQUIRED PATH_SUFFIXES openblas-openmp
              PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
 find_path(OPENBLAS_INCLUDE_DIR cblas.h REQUIRED
           PATHS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
-get_filename_component(TUTTI_OPENBLAS_DIR "${OPENBLAS_LIBRARY}" DIRECTORY)
+get_filename_component(openblas_dir "${OPENBLAS_LIBRARY}" DIRECTORY)
+set(TUTTI_OPENBLAS_FILE ${openblas_dir}/libopenblas.so.0)
 
 add_library(tutti_deps INTERFACE)
 target_include_directories(tutti_deps SYSTEM INTERFACE ${DNNL_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR})
-target_link_libraries(tutti_deps INTERFACE ${DNNL_LIBRARY} ${OPENBLAS_LIBRARY} PkgConfig::CJSON
+target_link_libraries(tutti_deps INTERFACE ${DNNL_LIBRARY} PkgConfig::CJSON
                       PkgConfig::UV PkgConfig::CRYPTO PkgConfig::HWLOC ZLIB::ZLIB OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m)
