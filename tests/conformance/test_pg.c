@@ -329,6 +329,36 @@ static void all_to_all_single(tt_pg *pg)
         check_filled(tt_slice(even, 0, 2 * i, 2 * i + 2, 1), hears(pg, i) ? i : -1);
 }
 
+/* The same tensor twice, views that share elements, and a tensor that wraps the same memory: each is reduced as it was
+ * before the call. Only rank 0 does so; the others pass tensors with memory of their own. */
+static void coalesced_aliases(tt_pg *pg)
+{
+    bool alias = tt_pg_rank(pg) == 0;
+    double mine = value_of(tt_pg_rank(pg)), want = reduced(pg, TT_REDUCE_SUM);
+    tt_tensor *t = filled(6, mine, TT_F32);
+    tt_tensor *ts[4] = { t };
+    tt_work *w = NULL;
+    int n_heard = 0;
+
+    for (int i = 0; i < tt_pg_size(pg); i++)
+        n_heard += hears(pg, i);
+    for (int i = 1; i < 4; i++)
+        ts[i] = filled(i == 2 ? 3 : 6, mine, TT_F32);
+    if (alias) {
+        ts[1] = t;
+        ts[2] = tt_slice(t, 0, 0, 6, 2);
+        ts[3] = tt_wrap(tt_tensor_data(t), TT_SHAPE(6), NULL, TT_F32, NULL, NULL);
+    }
+    TT_CHECK_OK(tt_pg_all_reduce_coalesced(pg, ts, 4, NULL, NULL));
+    for (int i = 0; i < 4; i++)
+        check_filled(ts[i], want);
+    TT_CHECK_OK(tt_pg_all_reduce_coalesced(pg, ts, 2, NULL, &w));
+    TT_CHECK_OK(tt_work_wait(w, 0));
+    tt_work_free(w);
+    check_filled(ts[0], want * n_heard);
+    check_filled(ts[1], want * n_heard);
+}
+
 static void coalesced(tt_pg *pg)
 {
     double v = value_of(tt_pg_rank(pg));
@@ -515,6 +545,7 @@ static const pg_case cases[] = {
     { "all_to_all", all_to_all, 0 },
     { "all_to_all_single", all_to_all_single, 0 },
     { "coalesced", coalesced, 0 },
+    { "coalesced_aliases", coalesced_aliases, 0 },
     { "coalescing_scope", coalescing_scope, 0 },
     { "many_in_flight", many_in_flight, 0 },
     { "shared_buffers", shared_buffers, 0 },

@@ -88,6 +88,21 @@ TT_TEST_RANKS_HIDDEN(1, meta_require, backend_mpi, 0)
     tt_test_require_backend("mpi");
 }
 
+TT_TEST_RANKS_HIDDEN(1, meta_require, accelerator_backend, 0)
+{
+    tt_test_require_accelerator_backend(NULL);
+}
+
+TT_TEST_RANKS_HIDDEN(1, meta_require, accelerator_backend_nccl_or_xccl, 0)
+{
+    tt_test_require_accelerator_backend((const char *const[]){ "nccl", "xccl", NULL });
+}
+
+TT_TEST_RANKS_HIDDEN(1, meta_require, accelerator_backend_xccl_or_shm, 0)
+{
+    tt_test_require_accelerator_backend((const char *const[]){ "xccl", "shm", NULL });
+}
+
 TT_TEST_RANKS_HIDDEN(1, meta_require, not_on_win32, 0)
 {
     tt_test_require_other_platform("win32", TT_TEST_SKIP_GENERIC);

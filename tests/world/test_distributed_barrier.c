@@ -53,7 +53,7 @@ static void wait_in_vain(tt_pg *pg, double timeout)
         TT_CHECK_CONTAINS(tt_last_error(), "timed out");
     TT_CHECK_CONTAINS(tt_last_error(), "barrier");
     TT_CHECK(seconds() - start >= timeout - 0.1);
-    TT_CHECK(seconds() - start < timeout + 10);
+    TT_CHECK(seconds() - start < timeout + 60);
 }
 
 TT_TEST_RANKS(3, distributed, test_barrier_timeout_global)
@@ -105,7 +105,7 @@ TT_TEST_RANKS(3, distributed, test_barrier_timeout_arg)
     if (g.me == 0) {
         TT_CHECK_ERR_SAYS(tt_pg_barrier(g.pg, &(tt_coll_options){ .timeout_ms = 1 }, NULL),
                           TT_ERR_TIMEOUT, "1 ms");
-        TT_CHECK(seconds() - start < 10);
+        TT_CHECK(seconds() - start < 100);
     }
     dist_group_close(&g);
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <tutti/sparse.h>
 #include <tutti/testing_tools.h>
 #include <unistd.h>
@@ -84,6 +85,20 @@ TT_TEST_NAMED(timeout_override, "harness", "TIMEOUT_OVERRIDE")
     TT_CHECK_NEAR(tti_test_limit(&uneven, &none), 400, 0);
     TT_CHECK_NEAR(tt_test_limit_for("test_DistributedDataParallel"), 500, 0);
     TT_CHECK_NEAR(tti_test_limit(&own, &none), tti_test_sanitized() ? 20 : 5, 0);
+}
+
+TT_TEST(harness, limits_stretch_with_the_load)
+{
+    const tti_test_options none = { 0 }, given = { .limit = 3 };
+    const tt_test plain = { .suite = "s", .name = "n", .kind = TT_TEST_KIND_PLAIN, .limit = 5 };
+
+    TT_CHECK_NEAR(tti_test_stretch_at(0.1, 2), 1, 0);
+    TT_CHECK_NEAR(tti_test_stretch_at(2, 2), 1, 0);
+    TT_CHECK_NEAR(tti_test_stretch_at(20, 2), 10, 1e-9);
+    TT_CHECK_NEAR(tti_test_stretch_at(1e6, 2), 30, 0);
+    TT_CHECK_NEAR(tti_test_stretch_at(3, 0), 3, 0);
+    TT_CHECK(tti_test_limit_now(&plain, &none) >= tti_test_limit(&plain, &none));
+    TT_CHECK_NEAR(tti_test_limit_now(&plain, &given), 3, 0);
 }
 
 TT_TEST_NAMED(get_timeout, "harness", "get_timeout")
@@ -225,6 +240,64 @@ TT_TEST_NAMED(requires_gloo, "harness", "requires_gloo")
         TT_CHECK_CONTAINS(o->report, "\tthe backend shm is not available\n");
     else
         TT_CHECK_STR(again_last_line(o->text), "1 passed, 0 failed, 0 skipped\n");
+}
+
+TT_TEST_NAMED(requires_accelerator_dist_backend, "harness", "requires_accelerator_dist_backend")
+{
+    TT_TEST_WITH_ENV("TUTTI_TEST_DEVICES", "0")
+    check_skips("meta_require.accelerator_backend", "there is no accelerator\n");
+    TT_TEST_WITH_ENV("TUTTI_TEST_DEVICES", "1")
+    {
+        check_runs("meta_require.accelerator_backend");
+        check_runs("meta_require.accelerator_backend_xccl_or_shm");
+        check_skips("meta_require.accelerator_backend_nccl_or_xccl",
+                    "none of the named backends for accelerators is available\n");
+    }
+}
+
+TT_TEST_NAMED(accelerator_dist_backends, "harness",
+              "ACCELERATOR_DIST_BACKENDS / DDP_RANK_DEVICES / HAS_ACCELERATOR")
+{
+    const char *const *backends = tt_test_accelerator_backends();
+    const char *const *types = tt_test_rank_device_types();
+
+    TT_CHECK_STR(backends[0], "shm");
+    TT_CHECK_STR(backends[1], "threads");
+    TT_CHECK_STR(backends[2], "nccl");
+    TT_CHECK_NULL(backends[3]);
+    TT_CHECK_STR(types[0], "cl");
+    TT_CHECK_STR(types[1], "cuda");
+    TT_CHECK_NULL(types[2]);
+    for (int i = 0; i < 2; i++) { /* the backend of each type is among them */
+        int found = 0;
+
+        for (int j = 0; backends[j] != NULL; j++)
+            found += strcmp(tt_test_backend_for(types[i]), backends[j]) == 0;
+        TT_CHECK_EQ(found, 1);
+    }
+    TT_TEST_WITH_ENV("TUTTI_TEST_DEVICES", "0")
+    TT_CHECK(!tt_test_has_devices(1));
+    TT_TEST_WITH_ENV("TUTTI_TEST_DEVICES", "2")
+    TT_CHECK(tt_test_has_devices(1));
+}
+
+/* The soft limit is 0 inside and the old one afterwards. */
+TT_TEST_NAMED(core_dumps_disabled, "harness", "core_dumps_disabled")
+{
+    struct rlimit old, inside, after;
+
+    TT_REQUIRE_EQ(getrlimit(RLIMIT_CORE, &old), 0);
+    old.rlim_cur = old.rlim_max < 4096 ? old.rlim_max : 4096;
+    TT_REQUIRE_EQ(setrlimit(RLIMIT_CORE, &old), 0);
+    TT_TEST_WITHOUT_CORE_DUMPS
+    {
+        TT_CHECK_EQ(getrlimit(RLIMIT_CORE, &inside), 0);
+        TT_CHECK_EQ(inside.rlim_cur, 0);
+        TT_CHECK_EQ(inside.rlim_max, old.rlim_max);
+    }
+    TT_CHECK_EQ(getrlimit(RLIMIT_CORE, &after), 0);
+    TT_CHECK_EQ(after.rlim_cur, old.rlim_cur);
+    TT_CHECK_EQ(after.rlim_max, old.rlim_max);
 }
 
 TT_TEST_NAMED(requires_mpi, "harness", "requires_mpi")

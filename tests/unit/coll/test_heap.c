@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of tti_team_alloc: who may have which bytes, and when they are given back. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "coll/heap.h"
 #include "deeds.h"
 
 enum { SLOTS = 48 };
@@ -116,7 +121,7 @@ static void does_not_grow(world *w, int rank, void *ctx)
     tti_team_close(team);
 }
 
-TT_TEST(coll_heap, freed_memory_is_used_again)
+TT_TEST_LIMIT(coll_heap, freed_memory_is_used_again, 240)
 {
     world_run(1, NULL, does_not_grow, NULL);
 }
@@ -176,6 +181,40 @@ TT_TEST(coll_heap, teams_one_after_the_other_do_not_mix)
     world_run(2, NULL, teams_follow, NULL);
 }
 
+/* A peer that keeps the file of freed memory mapped keeps none of its pages. */
+static void frees_what_is_mapped(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+    char path[64], *peer;
+    struct stat info;
+    tti_place place;
+    piece big;
+    int fd;
+
+    (void)ctx;
+    take(team, &big, 5000000, 1);
+    TT_REQUIRE(tti_heap_find(big.p, big.bytes, &place));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", place.fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    TT_REQUIRE_GE(fd, 0);
+    peer = mmap(NULL, place.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    TT_REQUIRE(peer != MAP_FAILED);
+    TT_CHECK_EQ(peer[0], 1);
+    TT_CHECK_EQ(fstat(fd, &info), 0);
+    TT_CHECK_GT(info.st_blocks, 9000);
+    give_back(team, &big);
+    TT_CHECK_EQ(fstat(fd, &info), 0);
+    TT_CHECK_EQ(info.st_blocks, 0);
+    munmap(peer, place.bytes);
+    close(fd);
+    tti_team_close(team);
+}
+
+TT_TEST(coll_heap, freed_pages_are_free_while_peers_map_them)
+{
+    world_run(1, NULL, frees_what_is_mapped, NULL);
+}
+
 static void asks_too_much(world *w, int rank, void *ctx)
 {
     tti_team *team = world_team(w, rank);
@@ -225,7 +264,7 @@ static void a_thousand(world *w, int rank, void *ctx)
     TT_CHECK_LE(count_pages(), pages + 65536); /* one team is a thousand or more */
 }
 
-TT_TEST_LIMIT(coll_heap, a_thousand_teams_leave_nothing, 120)
+TT_TEST_LIMIT(coll_heap, a_thousand_teams_leave_nothing, 400)
 {
     world_run(2, NULL, a_thousand, NULL);
     world_run(2, &(world_options){ .threads = true }, a_thousand, NULL);

@@ -283,7 +283,8 @@ static void killed_in_a_long_message(world *w, int rank, void *ctx)
     snprintf(words, sizeof words, "rank %d ", d.victim);
     TT_CHECK_EQ(st, TT_ERR_PEER);
     TT_CHECK_CONTAINS(tt_last_error(), words);
-    TT_CHECK_CONTAINS(tt_last_error(), "died");
+    snprintf(words, sizeof words, "died: rank %d was ended", d.victim);
+    TT_CHECK_CONTAINS(tt_last_error(), words);
     TT_CHECK_ERR(end(begin(team, true, out, LONG, 1 - rank, 5), NULL), TT_ERR_PEER);
     free(in);
     free(out);

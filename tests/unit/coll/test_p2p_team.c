@@ -73,13 +73,16 @@ static void after_abort(tti_team *team, int rank)
     };
     tti_p2p *op;
 
+    if (rank == RANKS - 1)
+        get.peer = 0; /* which sends nothing */
+    TT_REQUIRE_OK(tti_p2p_start(team, &get, &op));
     if (rank == RANKS - 1) {
         tti_team_abort(team, "on purpose");
+        TT_CHECK_ERR_SAYS(end(op, NULL), TT_ERR_ABORTED, "aborted on this rank: on purpose");
         return;
     }
-    TT_REQUIRE_OK(tti_p2p_start(team, &get, &op));
     TT_CHECK_ERR_SAYS(end(op, NULL), TT_ERR_PEER, "group t: recv 5 from rank 12");
-    TT_CHECK_CONTAINS(tt_last_error(), "aborted");
+    TT_CHECK_CONTAINS(tt_last_error(), "on here) aborted: on purpose");
 }
 
 static void *rank_main(void *ctx)

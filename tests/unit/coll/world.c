@@ -80,6 +80,13 @@ static tt_status exchange(void *ctx, const char *step, const void *mine, size_t 
     return TT_OK;
 }
 
+/* The words that a launcher would have for the end of any rank. */
+static void ended_how(void *ctx, int rank, char *text, size_t size)
+{
+    (void)ctx;
+    snprintf(text, size, "rank %d was ended by the test", rank);
+}
+
 tt_status world_open(world *w, int rank, tti_team **team_p)
 {
     tti_member members[WORLD_MAX];
@@ -93,7 +100,8 @@ tt_status world_open(world *w, int rank, tti_team **team_p)
                            .staging_bytes = w->opt.staging_bytes,
                            .timeout_ms = 10000,
                            .exchange = exchange,
-                           .ctx = &s };
+                           .ctx = &s,
+                           .cause = ended_how };
 
     for (int r = 0; r < w->size; r++) {
         members[r] = (tti_member){ .global_rank = r, .pid = w->pids[r] };

@@ -2,16 +2,22 @@
 /* tt_launch from a program: what it returns, and that it leaves nothing behind. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <tutti/launch.h>
 #include <tutti/testing.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "launch/job.h"
 
 static char out_path[4200], text[65536];
 
@@ -112,6 +118,11 @@ TT_TEST(launch_run, mistakes_start_nothing)
                       TT_ERR_INVALID, "65536");
     TT_CHECK_ERR_SAYS(tt_launch(argv, &(tt_launch_options){ .node_rank = 1 }, &r), TT_ERR_INVALID,
                       "--node-rank");
+    TT_REQUIRE_EQ(setenv("TUTTI_JOB_SECRET", "0123456789abcdef0123456789abcdef", 1), 0);
+    TT_CHECK_ERR_SAYS(
+        tt_launch(argv, &(tt_launch_options){ .n_nodes = 2, .master_addr = ":1" }, &r),
+        TT_ERR_INVALID, "got \":1\"");
+    unsetenv("TUTTI_JOB_SECRET");
     TT_CHECK_ERR_SAYS(tt_launch(argv, &(tt_launch_options){ .tee = "1" }, &r), TT_ERR_INVALID,
                       "--log-dir");
     TT_CHECK_ERR_SAYS(tt_launch(argv, &(tt_launch_options){ .master_port = 70000 }, &r),
@@ -173,22 +184,239 @@ TT_TEST(launch_run, leaves_no_descriptor_child_directory_or_signal_mask)
     closedir(d);
 }
 
-TT_TEST(launch_run, no_free_descriptor_is_an_error_not_a_hang)
+/* With any number of free descriptors, also when only the pidfd of a rank that runs already is missing. */
+TT_TEST_LIMIT(launch_run, no_free_descriptor_is_an_error_not_a_hang, 120)
 {
-    const char *argv[] = { "/bin/sleep", "60", NULL };
+    const char *argv[] = { "/bin/sleep", "600", NULL };
     tt_launch_result r;
     struct rlimit limit = { 64, 64 };
-    int fds[64], n = 0, spare = 14;
 
     setenv("TMPDIR", tt_test_tmpdir(), 1);
     TT_REQUIRE_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    while (n < 64 && (fds[n] = dup(2)) >= 0)
-        n++;
-    for (int i = 0; i < spare && n > 0; i++)
-        close(fds[--n]);
-    TT_CHECK_ERR(tt_launch(argv, &(tt_launch_options){ .n_ranks = 8, .quiet = true }, &r),
-                 TT_ERR_IO);
-    while (n > 0)
-        close(fds[--n]);
-    TT_CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
+    for (int spare = 0; spare < 36 && tt_test_failures() == 0; spare++) {
+        int fds[64], n = 0;
+
+        while (n < 64 && (fds[n] = dup(2)) >= 0)
+            n++;
+        for (int i = 0; i < spare && n > 0; i++)
+            close(fds[--n]);
+        TT_CHECK_ERR(tt_launch(argv, &(tt_launch_options){ .n_ranks = 16, .quiet = true }, &r),
+                     TT_ERR_IO);
+        while (n > 0)
+            close(fds[--n]);
+        TT_CHECK_EQ(waitpid(-1, NULL, WNOHANG), -1);
+    }
+}
+
+/* ---- what ranks leave behind --------------------------------------------------------------------- */
+
+/* A launcher in a process of its own, as `tutti run` is one; what the ranks print comes out of *fd_p. */
+static pid_t fork_launcher(const char *command, int n_ranks, int *fd_p)
+{
+    const char *argv[] = { "/bin/sh", "-c", command, NULL };
+    tt_launch_result r;
+    int p[2];
+    pid_t pid;
+
+    setenv("TMPDIR", tt_test_tmpdir(), 1);
+    TT_REQUIRE_EQ(pipe2(p, O_CLOEXEC), 0);
+    pid = fork();
+    TT_REQUIRE_GE(pid, 0);
+    if (pid == 0) {
+        tt_launch_options o = { .n_ranks = n_ranks,
+                                .quiet = true,
+                                .no_prefix = true,
+                                .own_process = true,
+                                .out_fd = p[1] };
+
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        (void)tt_launch(argv, &o, &r);
+        _exit(r.exit_code);
+    }
+    close(p[1]);
+    *fd_p = p[0];
+    return pid;
+}
+
+/* `n` numbers, one a line. */
+static void read_pids(int fd, pid_t *pids, int n)
+{
+    size_t used = 0;
+    int lines = 0;
+
+    while (lines < n && used < sizeof text - 1) {
+        ssize_t got = read(fd, text + used, 1);
+
+        TT_REQUIRE_EQ(got, 1);
+        if (text[used++] == '\n')
+            lines++;
+    }
+    text[used] = '\0';
+    char *p = text;
+    for (int i = 0; i < n; i++)
+        pids[i] = (pid_t)strtol(p, &p, 10);
+}
+
+TT_TEST_LIMIT(launch_run, a_killed_launcher_leaves_nothing_that_ranks_started, 120)
+{
+    pid_t pids[4];
+    int fd, pidfds[4], status;
+    pid_t launcher;
+
+    if (access("/usr/bin/setsid", X_OK) != 0)
+        TT_SKIP("there is no setsid");
+    /* One in the rank's process group, one in a session of its own; of two ranks. */
+    launcher = fork_launcher("setsid sleep 600 & echo $!; sleep 600 & echo $!; wait", 2, &fd);
+    read_pids(fd, pids, 4);
+    for (int i = 0; i < 4; i++) {
+        pidfds[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
+        TT_REQUIRE_GE(pidfds[i], 0);
+    }
+    kill(launcher, SIGKILL);
+    TT_REQUIRE_EQ(waitpid(launcher, &status, 0), launcher);
+    for (int i = 0; i < 4; i++) {
+        struct pollfd p = { pidfds[i], POLLIN, 0 };
+
+        TT_CHECK_EQ(poll(&p, 1, 60000), 1); /* it has ended */
+        close(pidfds[i]);
+    }
+    close(fd);
+}
+
+TT_TEST_LIMIT(launch_run, orphans_are_reaped_while_the_job_runs, 120)
+{
+    pid_t pids[5], launcher;
+    int fd, status;
+
+    launcher =
+        fork_launcher("for i in 1 2 3 4 5; do (sh -c 'echo $$' &); done; exec sleep 600", 1, &fd);
+    read_pids(fd, pids, 5);
+    for (int i = 0; i < 5; i++) { /* a zombie still takes signals */
+        int64_t end = tti_deadline(60000);
+
+        while (kill(pids[i], 0) == 0 && tti_ms_left(end) > 0)
+            poll(NULL, 0, 5);
+        TT_CHECK(kill(pids[i], 0) != 0);
+    }
+    TT_CHECK_EQ(waitpid(launcher, &status, WNOHANG), 0);
+    kill(launcher, SIGTERM);
+    TT_REQUIRE_EQ(waitpid(launcher, &status, 0), launcher);
+    TT_CHECK_EQ(WEXITSTATUS(status), 143);
+    close(fd);
+}
+
+static pid_t fork_sleeper(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    TT_REQUIRE_GT(pid, 0);
+    TT_REQUIRE_EQ(setpgid(pid, pid), 0);
+    return pid;
+}
+
+/* The number of a rank that was reaped may be another process by the time the launcher is killed. */
+TT_TEST(launch_run, the_guard_forgets_ranks_that_were_reaped)
+{
+    tti_job job = { .n = 1, .guard_fd = -1 };
+    pid_t forgotten = fork_sleeper(), kept = fork_sleeper();
+    int status;
+
+    TT_REQUIRE_OK(tti_guard_start(&job));
+    tti_guard_tell(&job, forgotten);
+    tti_guard_tell(&job, kept);
+    tti_guard_forget(&job, forgotten);
+    close(job.guard_fd); /* as if the launcher was killed */
+    TT_REQUIRE_EQ(waitpid(job.guard, &status, 0), job.guard);
+    TT_REQUIRE_EQ(waitpid(kept, &status, 0), kept);
+    TT_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    TT_CHECK_EQ(waitpid(forgotten, &status, WNOHANG), 0);
+    kill(forgotten, SIGKILL);
+    TT_CHECK_EQ(waitpid(forgotten, &status, 0), forgotten);
+}
+
+/* ---- directories and secrets --------------------------------------------------------------------- */
+
+static int mode_of(const char *dir, const char *name)
+{
+    char path[4400];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return stat(path, &st) == 0 ? (int)(st.st_mode & 0777) : -1;
+}
+
+TT_TEST(launch_run, logs_are_private)
+{
+    tt_launch_result r;
+    char dir[4200];
+
+    umask(0);
+    snprintf(dir, sizeof dir, "%s/a/logs", tt_test_tmpdir());
+    TT_REQUIRE_OK(sh("echo hello", (tt_launch_options){ .n_ranks = 1, .log_dir = dir }, &r));
+    TT_CHECK_EQ(mode_of(dir, ".."), 0700);
+    TT_CHECK_EQ(mode_of(dir, "."), 0700);
+    TT_CHECK_EQ(mode_of(dir, "rank_0"), 0700);
+    TT_CHECK_EQ(mode_of(dir, "rank_0/stdout.log"), 0600);
+    TT_CHECK_EQ(mode_of(dir, "rank_0/stderr.log"), 0600);
+}
+
+TT_TEST(launch_run, records_go_where_the_user_wants_them)
+{
+    tt_launch_result r;
+    char dir[4200], logs[4200], want[4300];
+
+    snprintf(dir, sizeof dir, "%s/records", tt_test_tmpdir());
+    snprintf(logs, sizeof logs, "%s/logs", tt_test_tmpdir());
+    snprintf(want, sizeof want, "%s\n", dir);
+    setenv("TUTTI_FLIGHT_DIR", dir, 1);
+    for (int with_logs = 0; with_logs < 2; with_logs++) {
+        TT_REQUIRE_OK(sh("[ -d $TUTTI_FLIGHT_DIR ] && echo $TUTTI_FLIGHT_DIR",
+                         (tt_launch_options){ .quiet = true, .log_dir = with_logs ? logs : NULL },
+                         &r));
+        TT_CHECK_STR(text, want);
+        TT_CHECK_EQ(r.exit_code, 0);
+    }
+    TT_CHECK_EQ(mode_of(logs, "rank_0/stdout.log"), 0600);
+}
+
+static tt_status with_secret(const char *words)
+{
+    const char *argv[] = { "/bin/true", NULL };
+    tt_launch_result r;
+    char path[4200];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/secret", tt_test_tmpdir());
+    f = fopen(path, "we");
+    TT_REQUIRE_NOT_NULL(f);
+    fputs(words, f);
+    fclose(f);
+    TT_REQUIRE_EQ(chmod(path, 0600), 0);
+    return tt_launch(argv, &(tt_launch_options){ .secret_file = path, .quiet = true }, &r);
+}
+
+TT_TEST(launch_run, secrets_have_16_to_64_characters)
+{
+    const char *argv[] = { "/bin/true", NULL };
+    tt_launch_options two = { .n_nodes = 2, .endpoint = "127.0.0.1:1", .quiet = true };
+    tt_launch_result r;
+    char line[202];
+
+    setenv("TMPDIR", tt_test_tmpdir(), 1);
+    setenv("TUTTI_JOB_SECRET", "x", 1);
+    TT_CHECK_ERR_SAYS(tt_launch(argv, &two, &r), TT_ERR_INVALID, "at least 16");
+    memset(line, 's', 200);
+    strcpy(line + 200, "\n");
+    TT_CHECK_ERR_SAYS(with_secret(line), TT_ERR_INVALID, "at most 64");
+    strcpy(line + 65, "\n");
+    TT_CHECK_ERR_SAYS(with_secret(line), TT_ERR_INVALID, "at most 64");
+    strcpy(line + 64, "\r\n");
+    TT_CHECK_OK(with_secret(line));
+    TT_CHECK_OK(with_secret("0123456789abcdef"));
+    TT_CHECK_ERR_SAYS(with_secret("0123456789abcde"), TT_ERR_INVALID, "at least 16");
 }

@@ -95,6 +95,26 @@ TT_TEST(launch_env, keeps_the_users_threads)
     tti_mfree(env);
 }
 
+TT_TEST(launch_env, values_may_have_any_characters_and_length)
+{
+    tti_rank r = { .rank = 0 };
+    tti_job job = sample_job();
+    char **env, dir[6000];
+
+    memset(dir, 'd', sizeof dir);
+    dir[sizeof dir - 1] = '\0';
+    dir[3000] = '\n';
+    job.flight_dir = dir;
+    strcpy(job.run_id, "x\nLD_PRELOAD=/evil.so");
+    unsetenv("OMP_NUM_THREADS");
+    TT_REQUIRE_OK(tti_launch_env(&job, &r, &env));
+    TT_CHECK_NULL(value(env, "LD_PRELOAD"));
+    TT_CHECK_STR(value(env, "TUTTI_RUN_ID"), job.run_id);
+    TT_CHECK_STR(value(env, "TUTTI_FLIGHT_DIR"), dir);
+    TT_CHECK_STR(value(env, "OMP_NUM_THREADS"), "5");
+    tti_mfree(env);
+}
+
 static tt_status make_env(void *ctx)
 {
     tti_rank r = { .rank = 0 };

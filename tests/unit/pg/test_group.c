@@ -486,7 +486,8 @@ TT_TEST_THREADS(3, pg_group, scatters_the_sums_of_pairs_of_tensors)
 TT_TEST(pg_group, a_missing_default_group_is_said)
 {
     tt_clear_error();
-    TT_CHECK_ERR_SAYS(tt_pg_barrier(NULL, NULL, NULL), TT_ERR_INVALID, "barrier: no group");
+    TT_CHECK_ERR_SAYS(tt_pg_barrier(NULL, NULL, NULL), TT_ERR_INVALID,
+                      "barrier: expected a group, got NULL");
     tt_clear_error();
     TT_CHECK_ERR_SAYS(tt_pg_barrier(tt_pg_default(), NULL, NULL), TT_ERR_INVALID, "tt_pg_init");
 }

@@ -297,3 +297,111 @@ TT_TEST(pg_message, batches_say_what_is_wrong)
     tt_pg_free(a);
     tt_pg_free(b);
 }
+
+static tt_value *note_the_end(void *ctx, tt_future *f)
+{
+    (void)f;
+    atomic_store((atomic_int *)ctx, 1);
+    return tt_value_int_new(1);
+}
+
+/* Nobody waits for the message itself, only for what hangs on it; then nobody at all but the group's end. */
+TT_TEST(pg_message, ends_without_being_waited_for)
+{
+    tt_pg *pg = alone("threads");
+    atomic_int ended = 0, later = 0;
+
+    TT_SCOPE {
+        tt_tensor *t = filled(1, 0, TT_F32);
+        tt_work *w, *other;
+        TT_REQUIRE_OK(tt_pg_recv(pg, t, 0, 1, NULL, NULL, &w));
+        tt_future *f = tt_work_future(w), *then = tt_future_then(f, note_the_end, &ended);
+        TT_CHECK_EQ(atomic_load(&ended), 0);
+        TT_CHECK_OK(tt_pg_send(pg, filled(1, 7, TT_F32), 0, 1, NULL, NULL));
+        TT_CHECK_OK(tt_future_wait(then, 60000));
+        TT_CHECK_EQ(atomic_load(&ended), 1);
+        check_filled(t, 7);
+        TT_REQUIRE_OK(tt_pg_recv(pg, t, 0, 2, NULL, NULL, &other));
+        tt_future *last = tt_work_future(other);
+        tt_future *after = tt_future_then(last, note_the_end, &later);
+        TT_CHECK_OK(tt_pg_send(pg, filled(1, 8, TT_F32), 0, 2, NULL, NULL));
+        tt_work_free(other);
+        tt_work_free(w);
+        tt_pg_free(pg); /* ends what is under way first */
+        TT_CHECK_EQ(atomic_load(&later), 1);
+        check_filled(t, 8);
+        tt_future_free(f);
+        tt_future_free(then);
+        tt_future_free(last);
+        tt_future_free(after);
+    }
+}
+
+enum { WAITS = 300 };
+
+static void *wait_for_it(void *w)
+{
+    return tt_work_wait(w, 60000) == TT_OK ? w : NULL;
+}
+
+/* Two threads wait for one message while the engine looks after it, too: it ends once, for all of them. */
+TT_TEST(pg_message, two_threads_wait_for_one)
+{
+    tt_pg *pg = alone("threads");
+
+    for (int i = 0; i < WAITS; i++)
+        TT_SCOPE {
+            tt_tensor *t = filled(1, 0, TT_F32);
+            pthread_t thread;
+            void *woken = NULL;
+            tt_work *w;
+            TT_REQUIRE_OK(tt_pg_recv(pg, t, 0, i, NULL, NULL, &w));
+            TT_REQUIRE_EQ(pthread_create(&thread, NULL, wait_for_it, w), 0);
+            TT_CHECK_OK(tt_pg_send(pg, filled(1, i, TT_F32), 0, i, NULL, NULL));
+            TT_CHECK_OK(tt_work_wait(w, 60000));
+            pthread_join(thread, &woken);
+            TT_CHECK_PTR(woken, w);
+            check_filled(t, i);
+            tt_work_free(w);
+        }
+    tt_pg_free(pg);
+}
+
+static void *do_nothing(void *ctx)
+{
+    return ctx;
+}
+
+/* The engine thread cannot start, so nobody would ever end the message: the work says so instead of waiting for ever. */
+TT_TEST(pg_message, ends_when_no_engine_can_be_started)
+{
+    tt_pg *pg = alone("threads");
+    pthread_attr_t normal, huge;
+    pthread_t thread;
+    tt_work *w = NULL;
+
+    TT_REQUIRE_EQ(pthread_getattr_default_np(&normal), 0);
+    TT_REQUIRE_EQ(pthread_attr_init(&huge), 0);
+    TT_REQUIRE_EQ(pthread_attr_setstacksize(&huge, (size_t)1 << 46), 0);
+    TT_REQUIRE_EQ(pthread_setattr_default_np(&huge), 0);
+    if (pthread_create(&thread, NULL, do_nothing, NULL) == 0) {
+        pthread_join(thread, NULL);
+        TT_SKIP("here threads start even if their stacks should be larger than the address space");
+    }
+    TT_SCOPE {
+        tt_tensor *t = filled(1, 0, TT_F32);
+        TT_REQUIRE_OK(tt_pg_recv(pg, t, 0, 0, NULL, NULL, &w));
+        TT_CHECK(tt_work_done(w));
+        TT_CHECK_ERR_SAYS(tt_work_wait(w, 100), TT_ERR_IO, "cannot start its engine thread");
+        tt_work_free(w);
+        pthread_setattr_default_np(&normal);
+        TT_REQUIRE_OK(tt_pg_recv(pg, t, 0, 0, NULL, NULL, &w)); /* and later it can */
+        TT_CHECK_OK(tt_pg_send(pg, filled(1, 7, TT_F32), 0, 0, NULL, NULL));
+        TT_CHECK_OK(tt_work_wait(w, 0));
+        check_filled(t, 7);
+        tt_work_free(w);
+    }
+    pthread_attr_destroy(&normal);
+    pthread_attr_destroy(&huge);
+    tt_pg_free(pg);
+}

@@ -177,12 +177,14 @@ TT_TEST(store_file, begins_anew_when_even_the_beginning_is_torn)
     tt_store *s = open_here();
 
     tt_store_free(s);
-    TT_REQUIRE_EQ(truncate(path, 3), 0);
-    s = tt_store_file_open(path);
-    TT_REQUIRE_NOT_NULL(s);
-    TT_REQUIRE_OK(tt_store_set(s, "a", "b", 1));
-    check_text(s, "a", "b");
-    tt_store_free(s);
+    for (off_t size = 0; size < TTI_LOG_BEGIN; size++) {
+        TT_REQUIRE_EQ(truncate(path, size), 0);
+        s = tt_store_file_open(path);
+        TT_REQUIRE_NOT_NULL(s);
+        TT_REQUIRE_OK(tt_store_set(s, "a", "b", 1));
+        check_text(s, "a", "b");
+        tt_store_free(s);
+    }
 }
 
 TT_TEST(store_file, tells_damage_from_a_torn_end)
@@ -197,12 +199,12 @@ TT_TEST(store_file, tells_damage_from_a_torn_end)
     TT_REQUIRE_OK(tt_store_set(s, "second", "2", 1));
     tt_store_free(s);
     fd = open(path, O_WRONLY);
-    TT_REQUIRE_EQ(pwrite(fd, &byte, 1, TTI_LOG_MAGIC_SIZE + TTI_LOG_HEAD), 1);
+    TT_REQUIRE_EQ(pwrite(fd, &byte, 1, TTI_LOG_BEGIN + TTI_LOG_HEAD), 1);
     close(fd);
     s = tt_store_file_open(path);
     TT_CHECK_NULL(s);
     TT_CHECK_EQ(tt_last_status(), TT_ERR_FORMAT);
-    TT_CHECK_EQ(size_now(), TTI_LOG_MAGIC_SIZE + 2 * TTI_LOG_HEAD + 5 + 1 + 6 + 1); /* untouched */
+    TT_CHECK_EQ(size_now(), TTI_LOG_BEGIN + 2 * TTI_LOG_HEAD + 5 + 1 + 6 + 1); /* untouched */
     (void)b;
 }
 
@@ -231,9 +233,181 @@ TT_TEST(store_file, notices_that_the_file_was_cut_under_its_feet)
 
     TT_REQUIRE_OK(tt_store_set(s, "a", "b", 1));
     TT_REQUIRE_OK(tt_store_check(s, &key, 1, &present));
-    TT_REQUIRE_EQ(truncate(path, 9), 0);
+    TT_REQUIRE_EQ(truncate(path, 17), 0);
     TT_CHECK_ERR_SAYS(tt_store_check(s, &key, 1, &present), TT_ERR_FORMAT, "was cut");
     tt_store_free(s);
+}
+
+/* ---- compaction ---------------------------------------------------------------------------------- */
+
+static int64_t space_now(void)
+{
+    struct stat info = { 0 };
+
+    TT_CHECK_EQ(stat(path, &info), 0);
+    return (int64_t)info.st_blocks * 512;
+}
+
+static bool holes_work(void)
+{
+    char name[600];
+    bool yes;
+    int fd;
+
+    snprintf(name, sizeof name, "%s/holes", tt_test_tmpdir());
+    fd = open(name, O_RDWR | O_CREAT, 0600);
+    yes = fd >= 0 && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) == 0;
+    if (fd >= 0)
+        close(fd);
+    return yes;
+}
+
+/* Sets one key again and again: 8 MB of records of which 4 kB are alive. */
+static void fill_with_dead_records(tt_store *s)
+{
+    static char value[4000];
+
+    for (int i = 0; i < 2000; i++) {
+        memset(value, 'a' + i % 26, sizeof value);
+        TT_REQUIRE_OK(tt_store_set(s, "again", value, sizeof value));
+    }
+}
+
+TT_TEST(store_file, gives_back_the_space_of_dead_records)
+{
+    tt_store *s = open_here(), *late;
+    const char *gone = "gone";
+    bool present = true;
+    tt_blob b;
+
+    if (!holes_work())
+        TT_SKIP("the file system has no holes");
+    TT_REQUIRE_OK(tt_store_set(s, "kept", "value", 5));
+    TT_REQUIRE_OK(tt_store_append(s, "grown", "a", 1));
+    TT_REQUIRE_OK(tt_store_append(s, "grown", "b", 1));
+    TT_REQUIRE_OK(tt_store_set(s, "gone", "value", 5));
+    late = tt_store_file_open(path);
+    TT_REQUIRE_NOT_NULL(late);
+    TT_REQUIRE_OK(tt_store_delete(s, "gone", NULL));
+    fill_with_dead_records(s);
+    TT_CHECK_GT(size_now(), 8000000);
+    TT_CHECK_LT(space_now(), 1000000);
+    tt_store_free(s);
+    s = tt_store_file_open(path);
+    for (int i = 0; i < 2;
+         i++) { /* one that begins now, and one that has read up to where zeros are */
+        tt_store *reader = i == 0 ? s : late;
+
+        TT_REQUIRE_NOT_NULL(reader);
+        check_text(reader, "kept", "value");
+        check_text(reader, "grown", "ab");
+        TT_REQUIRE_OK(tt_store_check(reader, &gone, 1, &present));
+        TT_CHECK(!present);
+        TT_REQUIRE_OK(tt_store_get(reader, "again", &b));
+        TT_CHECK_EQ(b.size, 4000);
+        TT_CHECK_EQ(((const char *)b.data)[3999], 'a' + 1999 % 26);
+        tt_blob_free(&b);
+    }
+    TT_REQUIRE_OK(tt_store_set(late, "last", "word", 4));
+    check_text(s, "last", "word");
+    tt_store_free(s);
+    tt_store_free(late);
+}
+
+TT_TEST(store_file, keeps_what_is_alive_however_much)
+{
+    static char value[4000];
+    tt_store *s = open_here(), *again;
+    int64_t n = 0;
+
+    TT_REQUIRE_NOT_NULL(s);
+    for (int round = 0; round < 4; round++)
+        for (int i = 0; i < 300; i++) {
+            char key[32];
+
+            snprintf(key, sizeof key, "key %d", i);
+            value[0] = (char)('0' + round);
+            TT_REQUIRE_OK(tt_store_set(s, key, value, sizeof value));
+        }
+    again = tt_store_file_open(path);
+    TT_REQUIRE_NOT_NULL(again);
+    TT_REQUIRE_OK(tt_store_count(again, &n));
+    TT_CHECK_EQ(n, 300);
+    check_text(again, "key 7", "3");
+    check_text(again, "key 299", "3");
+    tt_store_free(again);
+    tt_store_free(s);
+}
+
+/* Several processes that count together while the file is compacted under them, and one of them is killed now and then.
+ * Everyone reads between its writes, and whoever falls behind finds zeros. */
+static void count_for_ever(int me)
+{
+    tt_store *s = tt_store_file_open(path);
+    static char value[3000];
+    int64_t seen = 0, now = 0;
+    char key[32];
+
+    snprintf(key, sizeof key, "mine %d", me);
+    for (int i = 0; s != NULL; i++) {
+        if (tt_store_set(s, key, value, sizeof value) != TT_OK ||
+            tt_store_add(s, "n", 1, &now) != TT_OK || now <= seen)
+            _exit(1);
+        seen = now;
+    }
+    _exit(2);
+}
+
+static pid_t start_counting(int me)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        count_for_ever(me);
+    return pid;
+}
+
+TT_TEST_LIMIT(store_file, counts_right_over_kills_and_compactions, 240)
+{
+    enum { WRITERS = 3, KILLS = 60 };
+    tt_store *s = open_here(), *slow = open_here();
+    unsigned state = (unsigned)tt_test_seed();
+    int64_t before = 0, after = 0;
+    pid_t pids[WRITERS];
+    int status;
+
+    TT_REQUIRE(s != NULL && slow != NULL);
+    for (int i = 0; i < WRITERS; i++)
+        TT_REQUIRE_GT(pids[i] = start_counting(i), 0);
+    for (int i = 0; i < KILLS; i++) {
+        int who = rand_r(&state) % WRITERS;
+
+        /* 200 more steps of the others, 600 kB and more, so that each turn sees a compaction or two. */
+        for (after = before; after < before + 200;)
+            TT_REQUIRE_OK(tt_store_add(s, "n", 0, &after));
+        kill(pids[who], SIGKILL);
+        waitpid(pids[who], &status, 0);
+        TT_REQUIRE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        TT_REQUIRE_OK(tt_store_add(slow, "n", 0, &before));
+        TT_CHECK_GE(before, after);
+        TT_REQUIRE_GT(pids[who] = start_counting(who), 0);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], &status, 0);
+        TT_CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    TT_REQUIRE_OK(tt_store_add(s, "n", 0, &after));
+    TT_REQUIRE_OK(tt_store_add(slow, "n", 0, &before));
+    TT_CHECK_EQ(before, after);
+    tt_store_free(s);
+    TT_REQUIRE_NOT_NULL(s = tt_store_file_open(path));
+    TT_REQUIRE_OK(tt_store_add(s, "n", 0, &before));
+    TT_CHECK_EQ(before, after);
+    if (holes_work())
+        TT_CHECK_LT(space_now(), 2000000);
+    tt_store_free(s);
+    tt_store_free(slow);
 }
 
 /* ---- records -------------------------------------------------------------------------------------- */
