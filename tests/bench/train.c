@@ -7,7 +7,8 @@
  *
  * With a rank it is one of SIZE that meet at FILE and train data-parallel. VARIANT switches something off:
  * `comm` (nothing is reduced), `overlap` (one bucket, which leaves at the end), `buckets` (one for each
- * parameter), `views` (gradients are copies), `shared` (buckets are staged). */
+ * parameter), `views` (gradients are copies), `shared` (buckets are staged); `engine` and `fill` are the other ways
+ * to reduce. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -222,6 +223,8 @@ static tt_status make_parallel(task *t, int argc, char **argv)
         opt.bucket_cap_mb_list = off[0] == 'o' ? &all : &each;
         opt.n_bucket_caps = 1;
     }
+    if (strcmp(off, "engine") == 0 || strcmp(off, "fill") == 0)
+        setenv("TUTTI_OVERLAP", off, 1);
     opt.copy_gradients = strcmp(off, "views") == 0;
     tt_ddp *ddp = tt_ddp_new(t->net, pg, &opt);
     if (ddp == NULL)
@@ -304,7 +307,7 @@ int main(int argc, char **argv)
 {
     if (argc != 3 && argc != 6 && argc != 7) {
         fprintf(stderr, "usage: train tiny|mlp|resnet18|gpt|embedding_bag THREADS "
-                        "[RANK SIZE FILE [comm|overlap|buckets|views|shared]]\n");
+                        "[RANK SIZE FILE [comm|overlap|buckets|views|shared|engine|fill]]\n");
         return 2;
     }
     if (run(argv[1], atoi(argv[2]), argc - 3, argv + 3) != TT_OK) {

@@ -57,6 +57,8 @@ is "env --tsv lists all variables" "$(cat "$tmp/names")" \
     sh -c "TUTTI_SEED=5 '$tutti' env --tsv | tail -n +2 | cut -f1"
 is "env --tsv shows a value" "5" \
     sh -c "TUTTI_SEED=5 '$tutti' env --tsv | awk -F '\t' '\$1 == \"TUTTI_SEED\" { print \$2 }'"
+is "env does not show the secret" "(set)" \
+    sh -c "TUTTI_JOB_SECRET=hush '$tutti' env --tsv | awk -F '\t' '\$1 == \"TUTTI_JOB_SECRET\" { print \$2 }'"
 TUTTI_SEED='a"b' "$tutti" env --json | grep -qF '"name": "TUTTI_SEED", "value": "a\"b"' ||
     fail "env --json does not quote"
 is "no colours without a terminal" "0" sh -c "'$tutti' env | grep -c '$(printf '\033')' || true"
@@ -65,6 +67,12 @@ scripts/env-table || fail "docs/env.md is out of step"
 is "info: instruction set" "base" sh -c "TUTTI_ISA=base '$tutti' info --tsv | awk '\$1 == \"kernels\" { print \$2 }'"
 is "info: threads" "3" sh -c "TUTTI_NUM_THREADS=3 '$tutti' info --tsv | awk '\$1 == \"threads\" { print \$2 }'"
 "$tutti" info --json | grep -q '"onednn": "[0-9.]*"' || fail "info lacks the version of oneDNN"
+"$tutti" info --tsv | grep -q '^openblas	OpenBLAS 0' || fail "info lacks the version of OpenBLAS"
+# OpenBLAS maps 128 MiB per thread at its start and tries for ever where it cannot. A sanitizer needs more room by itself.
+if ! ldd "$tutti" | grep -qE 'lib[at]san'; then
+    is "--version in little address space" "tutti $version" timeout 60 prlimit --as=350000000 "$tutti" --version
+    is "run in little address space" "up" timeout 60 prlimit --as=350000000 "$tutti" run -n 1 echo up
+fi
 
 safetensors "$tmp/a.safetensors" \
     '{"__metadata__":{"made by":"hand"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"q\u001b\"":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[24,28]}}' 28

@@ -15,7 +15,7 @@ import time
 
 from cases import run_cases, test
 
-LIMIT = 30
+LIMIT = 120
 build = os.path.abspath(sys.argv[1])
 tutti = os.path.join(build, "bin/tutti")
 fit_a_line = os.path.join(build, "examples/06_process_group")
@@ -147,6 +147,30 @@ def a_signal_to_one_launcher_ends_the_others():
                 if p.poll() is None:
                     p.kill()
                     p.communicate()
+
+
+@test
+def a_killed_launcher_is_noticed_by_its_broken_connection():
+    port, env = free_port(), {"TUTTI_JOB_SECRET": "s" * 20}
+    with tempfile.TemporaryDirectory() as d:
+        program = ["sh", "-c", "echo $$ > $0/pid$RANK; exec sleep 60", d]
+        nodes = [node(k, 2, port, ["--grace", 1], program, env) for k in range(2)]
+        try:
+            end = time.monotonic() + LIMIT
+            while len(os.listdir(d)) < 2:
+                assert time.monotonic() < end, "the ranks did not start"
+                time.sleep(0.002)
+            begin = time.monotonic()
+            nodes[1].kill()
+            _, err = nodes[0].communicate(timeout=LIMIT)
+            assert nodes[0].returncode == 1 and "the launcher of node 1 is gone" in err, (nodes[0].returncode, err)
+            # Silence alone would take 10 s, and waiting for its farewell another 10.
+            assert time.monotonic() - begin < 19, time.monotonic() - begin
+        finally:
+            for p in nodes:
+                if p.poll() is None:
+                    p.kill()
+                p.communicate()
 
 
 # ---- secrets --------------------------------------------------------------------------------------------

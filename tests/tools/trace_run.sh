@@ -57,4 +57,11 @@ dump 1 ""
 dump 0 "${done/completed/started}"
 ends 1 "group world: rank 0 waits in barrier #1; rank 1 is not there" "$tutti" trace hang "$tmp/dumps"
 ends 1 '"blamed":[1]' "$tutti" trace hang --json "$tmp/dumps"
+# A name that would clear the screen.
+sed -i 's/"name":"world"/"name":"wor\\u001b[2Jld"/' "$tmp/dumps"/*.json
+got=$("$tutti" trace hang "$tmp/dumps" || true)
+case $got in *"$(printf '\033')"*) fail "hang prints control characters of a dump" ;; esac
+case $got in *"wor?[2Jld"*) ;; *) fail "hang does not show a name with a control character: $got" ;; esac
+mkfifo "$tmp/dumps/world.2.json"
+ends 2 "not a regular file" timeout 60 "$tutti" trace hang "$tmp/dumps"
 echo "trace: as it should be"

@@ -3,6 +3,7 @@
  * that tells whether a derivative is right. */
 #include <string.h>
 
+#include "autograd/engine.h"
 #include "tutti/observe.h"
 #include "tutti/testing.h"
 #include "tutti/tutti.h"
@@ -150,6 +151,50 @@ TT_TEST(autograd_hooks, a_failing_hook_ends_backward_with_its_words)
         TT_CHECK_NULL(tt_grad_of(x));
         tt_hook_remove(h);
         TT_CHECK_OK(tt_backward(tt_sum(tt_mul(x, x))));
+    }
+}
+
+typedef struct ending {
+    int n_ended, n_failed;
+    tt_status status; /* what its end gives */
+} ending;
+
+static tt_status end_with(void *ctx)
+{
+    ending *e = ctx;
+
+    e->n_ended++;
+    return e->status == TT_OK ? TT_OK : tt_fail(e->status, "the end failed");
+}
+
+static void count_failed(void *ctx)
+{
+    ((ending *)ctx)->n_failed++;
+}
+
+static tt_status ask_for_three_ends(void *ctx, tt_tensor **grad_p)
+{
+    ending *e = ctx;
+
+    (void)grad_p;
+    for (int i = 0; i < 3; i++)
+        TT_TRY(tti_on_backward_done(end_with, count_failed, &e[i]));
+    return TT_OK;
+}
+
+TT_TEST(autograd_hooks, an_end_that_succeeded_is_not_told_of_a_failure)
+{
+    TT_SCOPE {
+        ending e[3] = { { .status = TT_OK }, { .status = TT_ERR_IO }, { .status = TT_OK } };
+        tt_tensor *x = leaf(3.0);
+        tt_tensor *y = tt_mul(x, x);
+        tt_hook *h = tt_tensor_add_hook(y, ask_for_three_ends, e);
+
+        TT_CHECK_ERR_SAYS(tt_backward(tt_sum(y)), TT_ERR_IO, "the end failed");
+        TT_CHECK(e[0].n_ended == 1 && e[0].n_failed == 0);
+        TT_CHECK(e[1].n_ended == 1 && e[1].n_failed == 1);
+        TT_CHECK(e[2].n_ended == 0 && e[2].n_failed == 1);
+        tt_hook_remove(h);
     }
 }
 
@@ -383,6 +428,24 @@ TT_TEST(autograd_gradcheck, accepts_right_and_names_wrong_gradients)
             tt_gradcheck(smooth, NULL, in, 2, 1, &(tt_gradcheck_options){ .second_order = true }));
         TT_CHECK_ERR_SAYS(tt_gradcheck(wrong, NULL, in, 1, 1, NULL), TT_ERR_INVALID,
                           "input 0, element 0");
+    }
+}
+
+/* Errors of rounding are accepted in float32, mistakes are not. */
+TT_TEST(autograd_gradcheck, float32_has_longer_steps)
+{
+    TT_SCOPE {
+        tt_tensor *in[] = { tt_require_grad(TT_FLOATS(0.3f, 1.2f)),
+                            tt_require_grad(TT_FLOATS(-0.2f, 0.7f)) };
+        tt_tensor *half = tt_require_grad(tt_to_dtype(TT_FLOATS(1), TT_F16));
+
+        TT_CHECK_OK(tt_gradcheck(smooth, NULL, in, 2, 1, NULL));
+        TT_CHECK_NEAR(tt_item(tt_select(tt_detach(in[0]), 0, 0)), 0.3, 1e-7);
+        TT_CHECK_ERR_SAYS(tt_gradcheck(wrong, NULL, in, 1, 1,
+                                       &(tt_gradcheck_options){ .rtol = 2e-3, .atol = 1e-5 }),
+                          TT_ERR_INVALID, "float64");
+        TT_CHECK_ERR_SAYS(tt_gradcheck(wrong, NULL, &half, 1, 1, NULL), TT_ERR_INVALID,
+                          "float64 is best");
     }
 }
 

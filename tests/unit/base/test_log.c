@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/isa.h"
 #include "base/log.h"
 #include "tutti/testing.h"
 
@@ -185,6 +186,27 @@ TT_TEST(environment, bad_numbers_warn_and_fall_back)
     TT_CHECK_EQ(tti_env_int(TTI_ENV_SEED, 1, 100, 42), 42);
     TT_CHECK_NULL(tti_env_get(TTI_ENV_SEED));
     TT_CHECK_EQ(s.calls, 0);
+    tt_warnings_pop();
+}
+
+TT_TEST(environment, words_that_mean_nothing_warn)
+{
+    seen s = { 0 };
+
+    TT_REQUIRE_OK(tt_warnings_push(see_warning, &s));
+    tt_log_set_level((tt_log_level)-1); /* as at the start */
+    setenv("TUTTI_LOG_LEVEL", "foo", 1);
+    TT_CHECK_EQ(tt_log_get_level(), TT_LOG_WARN);
+    TT_CHECK_EQ(s.calls, 1);
+    TT_CHECK_STR(s.text,
+                 "TUTTI_LOG_LEVEL: expected one of error, warn, info, debug, trace, got \"foo\"");
+    TT_CHECK_EQ(tt_log_get_level(), TT_LOG_WARN); /* once */
+    TT_CHECK_EQ(s.calls, 1);
+    setenv("TUTTI_ISA", "foo", 1);
+    (void)tti_cpu_isa();
+    (void)tti_cpu_isa();
+    TT_CHECK_EQ(s.calls, 2);
+    TT_CHECK_STR(s.text, "TUTTI_ISA: expected one of base, avx2, avx512, got \"foo\"");
     tt_warnings_pop();
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "base/error.h"
 #include "tutti/testing.h"
 
 TT_TEST(status, every_code_has_a_name_and_a_text)
@@ -147,4 +147,115 @@ TT_TEST(status, threads_do_not_share_it)
     TT_CHECK_STR(tt_last_error(), "of the main thread");
     TT_CHECK_EQ(tt_last_status(), TT_ERR_DEVICE);
     pthread_barrier_destroy(&all);
+}
+
+/* ---- a record without memory ------------------------------------------------------------------ */
+
+static void *fail_without_memory(void *ctx)
+{
+    tt_error_info info;
+
+    (void)ctx;
+    tt_debug_fail_alloc(1); /* the record of this thread */
+    TT_CHECK_EQ(tt_fail(TT_ERR_IO, "disk %d", 3), TT_ERR_IO);
+    TT_CHECK_EQ(tt_debug_fail_alloc(0), 1);
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_IO);
+    TT_CHECK_STR(tt_last_error(), "disk 3");
+    TT_CHECK_STR(tt_last_error_where(), "user code");
+    TT_CHECK(tt_last_error_info(&info));
+    TT_CHECK_EQ(info.status, TT_ERR_IO);
+    return NULL;
+}
+
+static void on_a_new_thread(void *(*fn)(void *))
+{
+    pthread_t thread;
+
+    TT_REQUIRE_EQ(pthread_create(&thread, NULL, fn, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+TT_TEST(status, a_failure_is_recorded_without_memory)
+{
+    on_a_new_thread(fail_without_memory);
+}
+
+static void *keep_without_memory(void *ctx)
+{
+    tti_error_copy copy;
+
+    (void)ctx;
+    tt_debug_fail_alloc(1);
+    tt_fail(TT_ERR_PEER, "rank 1 died");
+    tt_debug_fail_alloc(0);
+    tti_error_save(&copy);
+    tti_error_add(" on %s", "vm");
+    TT_CHECK_STR(tt_last_error(), "rank 1 died on vm");
+    tt_clear_error();
+    TT_CHECK_EQ(tt_last_status(), TT_OK);
+    tti_error_restore(&copy);
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_PEER);
+    TT_CHECK_STR(tt_last_error(), "rank 1 died");
+    tt_fail(TT_ERR_IO, "%0200d", 7); /* now there is memory, and room for all of it */
+    TT_CHECK_EQ(strlen(tt_last_error()), 200);
+    return NULL;
+}
+
+TT_TEST(status, a_record_without_memory_is_kept_and_replaced)
+{
+    on_a_new_thread(keep_without_memory);
+}
+
+static void *fail_twice_without_memory(void *ctx)
+{
+    (void)ctx;
+    for (int i = 0; i < 2; i++) {
+        tt_debug_fail_alloc(1);
+        tt_fail(TT_ERR_IO, "%0*d", i == 0 ? 500 : 5, 1);
+        tt_debug_fail_alloc(0);
+    }
+    TT_CHECK_STR(tt_last_error(), "00001");
+    return NULL;
+}
+
+TT_TEST(status, long_words_without_memory_are_cut)
+{
+    on_a_new_thread(fail_twice_without_memory);
+}
+
+/* ---- fields ------------------------------------------------------------------------------------ */
+
+TT_TEST(status, fields_belong_to_one_failure)
+{
+    tt_error_info info = { .kind = TT_ERROR_DIED, .group = "world", .number = 7 };
+    tti_failure kept;
+    tti_error_copy copy;
+
+    TT_CHECK(!tt_last_error_info(&info));
+    TT_CHECK_EQ(info.kind, TT_ERROR_OTHER);
+    info = (tt_error_info){ .kind = TT_ERROR_MISSING, .group = "world", .number = 7 };
+    for (int r = 0; r < TT_ERROR_RANKS + 2; r++)
+        tti_error_info_add_rank(&info, 2 * r);
+    tt_fail(TT_ERR_TIMEOUT, "too late");
+    tti_error_about(&info);
+    tti_error_add(", after %d ms", 5);
+    tti_error_save(&copy);
+    tt_fail(TT_ERR_IO, "another");
+    TT_CHECK(tt_last_error_info(&info));
+    TT_CHECK_EQ(info.kind, TT_ERROR_OTHER);
+    TT_CHECK_EQ(info.status, TT_ERR_IO);
+    tt_fail(TT_ERR_IO, "and another");
+    tti_error_restore(&copy);
+    tti_failure_save(&kept);
+    tt_clear_error();
+    tti_failure_restore(&kept);
+    TT_CHECK_STR(tt_last_error(), "too late, after 5 ms");
+    TT_CHECK(tt_last_error_info(&info));
+    TT_CHECK_EQ(info.status, TT_ERR_TIMEOUT);
+    TT_CHECK_STR(tt_error_kind_name(info.kind), "missing");
+    TT_CHECK_STR(info.group, "world");
+    TT_CHECK_EQ(info.number, 7);
+    TT_CHECK_EQ(info.n_ranks, TT_ERROR_RANKS + 2);
+    TT_CHECK_EQ(info.ranks[TT_ERROR_RANKS - 1], 2 * (TT_ERROR_RANKS - 1));
+    TT_CHECK_STR(tt_error_kind_name((tt_error_kind)99), "unknown");
 }

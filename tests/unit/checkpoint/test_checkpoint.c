@@ -208,6 +208,7 @@ TT_TEST(checkpoint, says_that_there_is_none)
     TT_CHECK_NULL(tt_training_latest(place("nothing")));
     TT_REQUIRE(mkdir(place("empty"), 0777) == 0);
     TT_CHECK_ERR(load(&w, place("empty"), NULL), TT_ERR_NOT_FOUND);
+    tt_clear_error();
     TT_CHECK_ERR(tt_training_load(NULL, NULL, &w.t), TT_ERR_INVALID);
     TT_CHECK_ERR(tt_training_save("", NULL, &w.t, NULL), TT_ERR_INVALID);
     w.t.step = -1;

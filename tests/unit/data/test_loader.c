@@ -410,3 +410,19 @@ TT_TEST(data, failing_allocations_leak_nothing)
 {
     TT_CHECK_GT(tt_test_fail_allocs(load_one, NULL), 8);
 }
+
+/* ---- sizes --------------------------------------------------------------------------------------- */
+
+TT_TEST(loader, batches_that_no_memory_holds_are_refused)
+{
+    TT_SCOPE {
+        tt_tensor *t = tt_ones(TT_SHAPE(2), TT_F32, TT_CPU), *fields[] = { t, t, t, t };
+        tt_dataset *ds = tt_tensor_dataset_new(fields, 4);
+        int64_t wraps = (INT64_C(1) << 62) + 1; /* times 4 it is 4 */
+
+        TT_REQUIRE_NOT_NULL(ds);
+        TT_CHECK_NULL(tt_loader_new(ds, &(tt_loader_options){ .batch_size = wraps }));
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_NOMEM);
+        tt_dataset_free(ds);
+    }
+}

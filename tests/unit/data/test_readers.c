@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "data/number.h"
+#include "tutti/checkpoint.h"
 #include "tutti/data.h"
 #include "tutti/testing.h"
 #include "tutti/tutti.h"
@@ -272,6 +274,39 @@ static unsigned char *damaged(const unsigned char *data, size_t n, unsigned *see
         copy[2 + rand_r(seed) % 10] = (unsigned char)rand_r(seed);
     *n_p = m;
     return copy;
+}
+
+/* A small file may unpack to gigabytes: reading stops where the header says that it should end. */
+TT_TEST(data, idx_files_are_read_no_further_than_they_claim)
+{
+    static unsigned char big[3 << 20] = { 0, 0, 8, 1, 0, 0, 0, 4 };
+
+    TT_SCOPE {
+        TT_CHECK_NULL(tt_idx_read(file_with("big.idx.gz", big, sizeof big, true)));
+        TT_CHECK_CONTAINS(tt_last_error(), "more than the 40 bytes that its header claims");
+        big[5] = 0x2f; /* 0x2ffff8 elements: all of it */
+        big[6] = 0xff;
+        big[7] = 0xf8;
+        TT_CHECK_NOT_NULL(tt_idx_read(file_with("whole.idx.gz", big, sizeof big, true)));
+    }
+}
+
+TT_TEST(data, files_that_are_not_regular_are_refused_at_once)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/fifo", tt_test_tmpdir());
+    TT_REQUIRE_EQ(mkfifo(path, 0600), 0);
+    TT_CHECK_NULL(tt_csv_read(path, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "not a regular file");
+    TT_CHECK_NULL(tt_idx_read(path));
+    TT_CHECK_NULL(tt_npy_load(path));
+    TT_CHECK_CONTAINS(tt_last_error(), "not a regular file");
+    TT_CHECK_NULL(tt_value_load(path, NULL));
+    TT_CHECK_NULL(tt_token_dataset_open(path, 4, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "not a regular file");
+    TT_CHECK_NULL(tt_csv_read(tt_test_tmpdir(), NULL));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_IO);
 }
 
 TT_TEST(data, damaged_files_are_errors_not_crashes)

@@ -422,3 +422,44 @@ TT_TEST_THREADS(2, ddp, eval_and_no_grad_need_nobody)
     tt_ddp_free(d);
     tt_module_free(m);
 }
+
+/* ---- mistakes --------------------------------------------------------------------------------- */
+
+TT_TEST_THREADS(2, ddp, a_module_converted_after_wrapping_is_refused)
+{
+    tt_module *m = tool_mlp(1);
+    tt_ddp *d = tool_wrap(m, NULL);
+
+    TT_SCOPE {
+        tt_tensor *x = tool_numbers(TT_SHAPE(4, 6), 2), *y = tool_numbers(TT_SHAPE(4, 3), 3);
+
+        TT_REQUIRE_OK(tt_backward(tt_mse_loss(tt_ddp_forward(d, x), y)));
+        TT_REQUIRE_OK(tt_module_to_dtype(m, TT_F64));
+        TT_CHECK_NULL(tt_ddp_forward(d, tt_to_dtype(x, TT_F64)));
+        TT_CHECK_CONTAINS(tt_last_error(), "was converted after the module was wrapped");
+        TT_REQUIRE_OK(tt_module_to_dtype(m, TT_F32)); /* its gradients do not come back */
+        TT_CHECK_NULL(tt_ddp_forward(d, x));
+        TT_CHECK_CONTAINS(tt_last_error(), "was converted after the module was wrapped");
+    }
+    tt_test_barrier();
+    tt_ddp_free(d);
+    tt_module_free(m);
+}
+
+TT_TEST_THREADS(2, ddp, a_parameter_of_two_in_one_backward_is_refused)
+{
+    tt_module *m = tool_mlp(1);
+    tt_ddp *a = tool_wrap(m, NULL), *b = tool_wrap(m, NULL);
+
+    TT_SCOPE {
+        tt_tensor *x = tool_numbers(TT_SHAPE(4, 6), 2);
+        tt_tensor *both = tt_add(tt_ddp_forward(a, x), tt_ddp_forward(b, x));
+
+        TT_CHECK_ERR_SAYS(tt_backward(tt_sum(both)), TT_ERR_INVALID,
+                          "is reduced by another tt_ddp in the same backward");
+    }
+    tt_test_barrier();
+    tt_ddp_free(a);
+    tt_ddp_free(b);
+    tt_module_free(m);
+}

@@ -419,7 +419,9 @@ TT_TEST(ddp_hooks, a_broken_record_is_no_state)
 
     TT_REQUIRE_OK(tt_warnings_push(ignore_warning, NULL));
     v = tt_powersgd_save(s);
-    check_format(NULL, "PowerSGDState");
+    TT_CHECK_NULL(tt_powersgd_load(NULL));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
+    TT_CHECK_CONTAINS(tt_last_error(), "powersgd load: expected a value");
     check_format(other, "PowerSGDState");
     for (size_t i = 0; i < tt_value_count(v); i++) {
         tt_value *broken = tt_value_copy(v);
@@ -438,6 +440,8 @@ TT_TEST(ddp_hooks, a_broken_record_is_no_state)
     check_format(v, "one dimension");
     TT_REQUIRE_OK(tt_value_list_give(list, tt_value_int_new(3)));
     TT_CHECK_NULL(tt_powersgd_load_file("/nonexistent/state"));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_NOT_FOUND);
+    tt_clear_error();
     TT_CHECK_EQ(tt_powersgd_save_file(NULL, "x"), TT_ERR_INVALID);
     tt_warnings_pop();
     tt_value_free(bucket);

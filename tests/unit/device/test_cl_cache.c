@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/mem.h"
 #include "base/sha256.h"
 #include "cl_fixture.h"
 #include "device/opencl/cache_file.h"
@@ -148,20 +149,72 @@ static void make_foreign(const char *path, const struct stat *st)
 {
     static const unsigned char text[] = "\x7f"
                                         "ELF of some other driver";
-    uint8_t head[48] = "tutticl1";
+    uint8_t head[48] = "tutticl2";
     uint64_t bytes = sizeof text;
+    char name[256];
     tti_sha256 h;
     int fd = open(path, O_RDWR | O_TRUNC);
 
     (void)st;
     TT_REQUIRE(fd >= 0);
     memcpy(head + 8, &bytes, 8);
+    snprintf(name, sizeof name, "%s", strrchr(path, '/') + 1);
+    *strrchr(name, '.') = '\0';
     tti_sha256_begin(&h);
+    tti_sha256_add(&h, name, strlen(name) + 1);
     tti_sha256_add(&h, text, sizeof text);
     tti_sha256_end(&h, head + 16);
     TT_CHECK_EQ(write(fd, head, sizeof head), sizeof head);
     TT_CHECK_EQ(write(fd, text, sizeof text), sizeof text);
     close(fd);
+}
+
+/* Whether a file that was kept under a name is read under it. */
+static bool is_read(const char *name)
+{
+    size_t n = 0;
+    unsigned char *data = tti_cl_cache_read(name, &n);
+    bool found = data != NULL && n == 5 && memcmp(data, "bytes", 5) == 0;
+
+    tti_mfree(data);
+    return found;
+}
+
+static void keep(const char *name)
+{
+    int claim = tti_cl_cache_claim(name, true);
+
+    TT_REQUIRE_GE(claim, 0);
+    tti_cl_cache_write(name, claim, (const unsigned char *)"bytes", 5);
+}
+
+TT_TEST(cl_cache, files_of_others_or_of_another_name_are_not_used)
+{
+    const char *dir = own_directories();
+    char a[1024], b[1024];
+
+    keep("a");
+    TT_CHECK(is_read("a"));
+    snprintf(a, sizeof a, "%s/a.bin", dir);
+    snprintf(b, sizeof b, "%s/b.bin", dir);
+    TT_REQUIRE_EQ(rename(a, b), 0);
+    TT_CHECK(!is_read("b")); /* a valid file, but of another program */
+    TT_CHECK(access(b, F_OK) != 0);
+    keep("a");
+    TT_REQUIRE_EQ(chmod(a, 0666), 0);
+    TT_CHECK(!is_read("a"));
+    keep("a"); /* it was removed, so that it can be made again */
+    TT_CHECK(is_read("a"));
+    if (geteuid() == 0) {
+        TT_REQUIRE_EQ(chown(a, 65534, 65534), 0);
+        TT_CHECK(!is_read("a"));
+        keep("a");
+    }
+    TT_REQUIRE_EQ(chmod(dir, 0777), 0);
+    TT_CHECK(!is_read("a"));
+    TT_CHECK_LT(tti_cl_cache_claim("c", true), 0);
+    TT_REQUIRE_EQ(chmod(dir, 0700), 0);
+    TT_CHECK(is_read("a"));
 }
 
 TT_TEST_LIMIT(cl_cache, damaged_files_are_made_again, 240)

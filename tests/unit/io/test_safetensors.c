@@ -173,6 +173,15 @@ TT_TEST(safetensors, broken_headers_are_refused)
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", 8,
             "whole number");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "whole number");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2e0],\"data_offsets\":[0,8]}}", 8,
+            "expected a whole number in the header at byte 29, got \"2e0\"");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]}}", 8,
+            "whole number");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[02],\"data_offsets\":[0,8]}}", 8, "not JSON");
+    refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8E0]}}", 8,
+            "whole number");
+    refused("{\"a\xff\":{" ONE "}}", 8, "not UTF-8");
+    refused("{\"__metadata__\":{\"a\":\"\xc3\x28\"}}", 0, "not UTF-8");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[9007199254740993],\"data_offsets\":[0,8]}}", 8,
             "whole number");
     refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[9007199254740991,9007199254740991],"

@@ -45,6 +45,17 @@ TT_TEST_LIMIT(accel_nn_ops, cross_entropy, 300)
             accel_compare(entropy, .dtype = TT_F32, .flags = flags);
 }
 
+/* The losses are float32 then, and the result is not. */
+TT_TEST_LIMIT(accel_nn_ops, cross_entropy_of_half_types, 300)
+{
+    accel_begin(0);
+    for (unsigned flags = 0; flags < 16; flags++)
+        if ((flags & 3) != 3) {
+            accel_compare(entropy, .dtype = TT_F16, .flags = flags);
+            accel_compare(entropy, .dtype = TT_BF16, .flags = flags);
+        }
+}
+
 static tt_status images(accel_run *r)
 {
     tt_tensor *x = leaf(r, TT_SHAPE(2, 3, 4, 5), 1);

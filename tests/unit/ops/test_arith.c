@@ -227,3 +227,21 @@ TT_TEST(arith, complex_numbers)
         TT_CHECK_CONTAINS(tt_last_error(), "complex64");
     }
 }
+
+/* A single value keeps its precision beside half types: it is not rounded first. */
+TT_TEST(arith, single_values_are_not_rounded_to_half_types)
+{
+    TT_SCOPE {
+        tt_tensor *x = tt_to_dtype(TT_FLOATS(1, 3), TT_F16);
+        tt_tensor *b = tt_to_dtype(TT_FLOATS(1, 3, 96), TT_BF16);
+        tt_tensor *s = tt_full(TT_SHAPE_SCALAR, 0.1, TT_F32, TT_CPU);
+        tt_tensor *scale = tt_full(TT_SHAPE_SCALAR, 1.00390625, TT_F64, TT_CPU);
+
+        /* 0.1 is rounded up to float32, and down to float16. */
+        TT_CHECK_VALUES(tt_floor_divide(x, s), 9, 29);
+        TT_CHECK_EQ(tt_tensor_dtype(tt_mul(b, scale)), TT_BF16);
+        TT_CHECK_VALUES(tt_mul(b, scale), 1, 3.015625, 96.5);
+        TT_CHECK_VALUES(tt_mul(scale, b), 1, 3.015625, 96.5);
+        TT_CHECK_VALUES(tt_mul_(tt_clone(b), scale), 1, 3.015625, 96.5);
+    }
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention where more than its kernels take part: gradients of gradients, of the mask, dropout. */
+#include "harness/check_tensor.h"
 #include "unit/ops/nn_data.h"
 
 typedef struct run_options {
@@ -51,6 +52,30 @@ TT_TEST(ops_attention, gradient_of_the_mask)
         make_inputs(in, 4, 5);
         TT_CHECK_OK(tt_gradcheck(run, &r, in, 4, 1, NULL));
     }
+}
+
+/* The gradients of half types are those of float32, rounded once. */
+TT_TEST(ops_attention, gradient_of_a_mask_of_half_type)
+{
+    const tt_dtype types[] = { TT_F16, TT_BF16 };
+
+    for (int t = 0; t < 2; t++)
+        TT_SCOPE {
+            tt_tensor *in[4], *half[4], *wide[4];
+
+            make_inputs(in, 9, 13);
+            for (int i = 0; i < 4; i++) {
+                half[i] = tt_require_grad(tt_to_dtype(tt_detach(in[i]), types[t]));
+                wide[i] = tt_require_grad(tt_to_dtype(tt_detach(half[i]), TT_F32));
+            }
+            TT_CHECK_OK(tt_backward(tt_sum(tt_attention(
+                half[0], half[1], half[2], &(tt_attention_options){ .mask = half[3] }))));
+            TT_CHECK_OK(tt_backward(tt_sum(tt_attention(
+                wide[0], wide[1], wide[2], &(tt_attention_options){ .mask = wide[3] }))));
+            for (int i = 0; i < 4; i++)
+                TT_CHECK_TENSOR(tt_grad_of(half[i]), tt_to_dtype(tt_grad_of(wide[i]), types[t]),
+                                0.0);
+        }
 }
 
 /* Several blocks of queries and keys: kernels against plain operators. */

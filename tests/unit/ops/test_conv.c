@@ -531,3 +531,25 @@ TT_TEST(conv, says_what_is_wrong)
         TT_CHECK_CONTAINS(tt_last_error(), "output padding 1 must be smaller");
     }
 }
+
+TT_TEST(conv, options_beyond_any_number_are_refused)
+{
+    TT_SCOPE {
+        tt_tensor *x = tt_ones(TT_SHAPE(1, 1, 4, 4), TT_F32, TT_CPU);
+        tt_tensor *w = tt_ones(TT_SHAPE(1, 1, 3, 3), TT_F32, TT_CPU);
+        tt_conv_options wide = { .dilation = { INT64_MAX, INT64_MAX } };
+        tt_conv_options padded = { .padding = { INT64_MAX, INT64_MAX } };
+        tt_conv_options far = { .stride = { INT64_MAX, INT64_MAX } };
+        tt_pool_options pool = { .kernel = { 3, 3 }, .dilation = { INT64_MAX, INT64_MAX } };
+
+        TT_CHECK_NULL(tt_conv2d(x, w, NULL, &wide));
+        TT_CHECK_CONTAINS(tt_last_error(), "conv2d: the kernel");
+        TT_CHECK_NULL(tt_conv2d(x, w, NULL, &padded));
+        TT_CHECK_NULL(tt_conv_transpose2d(x, w, NULL, &wide));
+        TT_CHECK_CONTAINS(tt_last_error(), "too large");
+        TT_CHECK_NULL(tt_conv_transpose2d(x, w, NULL, &padded));
+        TT_CHECK_NULL(tt_conv_transpose2d(x, w, NULL, &far));
+        TT_CHECK_NULL(tt_max_pool2d(x, &pool, NULL));
+        TT_CHECK_CONTAINS(tt_last_error(), "max_pool2d");
+    }
+}

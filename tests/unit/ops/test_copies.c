@@ -21,6 +21,9 @@ TT_TEST(copies, makes_tensors)
         TT_CHECK_NULL(tt_arange(0, 1, -1, TT_F32, TT_CPU));
         TT_CHECK_VALUES(tt_linspace(0, 1, 5, TT_F32, TT_CPU), 0, 0.25, 0.5, 0.75, 1);
         TT_CHECK_VALUES(tt_linspace(3, 9, 1, TT_F32, TT_CPU), 3);
+        /* Both ends are of the type before anything is computed. */
+        TT_CHECK_VALUES(tt_linspace(4.3, -3, 8, TT_I64, TT_CPU), 4, 3, 2, 1, 0, -1, -2, -3);
+        TT_CHECK_VALUES(tt_linspace(-1.9, 2.9, 4, TT_I32, TT_CPU), -1, 0, 1, 2);
         TT_CHECK_VALUES(tt_eye(2, TT_I32, TT_CPU), 1, 0, 0, 1);
         TT_CHECK_VALUES(tt_ones_like(TT_INTS(4, 5)), 1, 1);
         TT_CHECK_EQ(tt_item_int(tt_number_int(INT64_MAX)), INT64_MAX);

@@ -356,3 +356,12 @@ TT_TEST(index, survives_every_failed_allocation)
         TT_CHECK_GT(tt_test_fail_allocs(chain, in), 20);
     }
 }
+
+TT_TEST(index, gather_takes_indices_of_uint8)
+{
+    TT_SCOPE {
+        tt_tensor *at = tt_to_dtype(TT_INTS(2, 0, 2), TT_U8);
+
+        TT_CHECK(tt_equal(tt_gather(TT_FLOATS(5, 6, 7), 0, at), TT_FLOATS(7, 5, 7)));
+    }
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of pointwise operators, and gradients of those, against central differences in float64. */
 #include <math.h>
+#include <stdio.h>
 #include <tutti/tutti.h>
 
 #include "harness/check_tensor.h"
@@ -212,4 +213,40 @@ TT_TEST(pointwise_gradients, sums_over_broadcast_dimensions)
         TT_CHECK_GRADIENTS(addcdiv, in, 3, true);
         TT_CHECK_GRADIENTS(where, in, 2, true);
     }
+}
+
+/* The derivative by the divisor is minus the whole quotient that belongs to the remainder, also where a / b is rounded
+ * up to a whole number. */
+TT_TEST(pointwise_gradients, remainders_use_the_quotient_that_fits)
+{
+    const struct {
+        tt_tensor *(*fn)(tt_tensor *a, tt_tensor *b);
+        tt_dtype dtype;
+        double a, b, quotient;
+    } rows[] = {
+        { tt_remainder, TT_F32, 1.0, 0.1, 9.0 },
+        { tt_remainder, TT_F32, -1.0, 0.1, -10.0 },
+        { tt_remainder, TT_F64, 1.0, 0.1, 9.0 },
+        { tt_remainder, TT_F32, 7.0, -2.0, -4.0 },
+        { tt_remainder, TT_BF16, 2.0, 0.2, 9.0 },
+        { tt_remainder, TT_F16, 5.996, 3.0, 1.0 },
+        { tt_fmod, TT_F32, 1.0, 0.1, 9.0 },
+        { tt_fmod, TT_F32, -1.0, 0.1, -9.0 },
+        { tt_fmod, TT_F64, -7.0, 2.0, -3.0 },
+        { tt_fmod, TT_BF16, 1.9921875, 0.10009765625, 19.0 },
+        { tt_fmod, TT_F16, 5.996, 0.59960937, 10.0 },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        TT_SCOPE {
+            tt_tensor *a = tt_full(TT_SHAPE(1), rows[i].a, rows[i].dtype, TT_CPU);
+            tt_tensor *b = tt_full(TT_SHAPE(1), rows[i].b, rows[i].dtype, TT_CPU);
+
+            TT_REQUIRE_NOT_NULL(tt_require_grad(a));
+            TT_REQUIRE_NOT_NULL(tt_require_grad(b));
+            TT_CHECK_OK(tt_backward(tt_sum(rows[i].fn(a, b))));
+            TT_CHECK_VALUES(tt_grad_of(a), 1);
+            if (!TT_CHECK_VALUES(tt_grad_of(b), -rows[i].quotient))
+                printf("row %zu\n", i);
+        }
 }

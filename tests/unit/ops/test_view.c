@@ -2,6 +2,7 @@
 /* View operators: sizes, strides, shared storage, and what they refuse. */
 #include <tutti/testing.h>
 
+#include "harness/check_tensor.h"
 #include "ops/op.h"
 
 /* 0, 1, 2, ... in a contiguous float32 tensor. */
@@ -129,6 +130,24 @@ TT_TEST(view, squeeze_unsqueeze_expand)
         TT_CHECK_CONTAINS(tt_last_error(), "[1, 3, 1] cannot be expanded to [1, 4, 1]");
         TT_CHECK_NULL(tt_expand(x, TT_SHAPE(-1, 1, 3, 1)));
     }
+}
+
+/* A repeated tensor is a copy: none of its elements is one in memory with another. */
+TT_TEST(view, repeat_copies_in_every_dimension)
+{
+    const int64_t times[][2] = { { 2, 3 }, { 2, 1 }, { 1, 2 }, { 1, 1 }, { 3, 2 } };
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        TT_SCOPE {
+            tt_tensor *x = TT_FLOATS(1, 2), *y = tt_repeat(x, times[i], 2);
+
+            TT_REQUIRE(has_shape(y, TT_SHAPE(times[i][0], 2 * times[i][1])));
+            TT_CHECK(!tt_tensor_shares_storage(x, y));
+            TT_CHECK(tt_tensor_is_contiguous(y, TT_FORMAT_CONTIGUOUS));
+            TT_CHECK_NOT_NULL(tt_fill_(tt_select(y, 0, 0), 9.0));
+            for (int64_t r = 1; r < times[i][0]; r++)
+                TT_CHECK_NEAR(tt_item(tt_select(tt_select(y, 0, r), 0, 1)), 2, 0);
+        }
 }
 
 TT_TEST(view, slice_narrow_select)

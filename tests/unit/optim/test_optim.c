@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "harness/check_tensor.h"
 #include "tutti/tutti.h"
 #include "tutti/optim.h"
 #include "tutti/testing.h"
@@ -227,6 +228,35 @@ TT_TEST(optim, adagrad_follows_its_formula)
             tt_optim_free(o32);
             tt_optim_free(o64);
         }
+    }
+}
+
+/* A complex parameter is trained like its two parts. */
+TT_TEST(optim, adagrad_starts_both_parts_of_complex_sums)
+{
+    const tt_adagrad_options opt = { .lr = 0.1, .initial_accumulator_value = 0.5 };
+
+    TT_SCOPE {
+        tt_tensor *real = tt_reshape(TT_FLOATS(1, -2, 3, 0.5), TT_SHAPE(2, 2));
+        tt_tensor *p[2] = { tt_clone(tt_view_as_complex(real)), real };
+
+        for (int i = 0; i < 2; i++) {
+            tt_optim *o;
+
+            TT_REQUIRE_NOT_NULL(tt_require_grad(p[i]));
+            o = tt_adagrad_new(&p[i], 1, &opt);
+            TT_REQUIRE_NOT_NULL(o);
+            for (int step = 0; step < 3; step++)
+                TT_SCOPE {
+                    tt_tensor *parts = i == 0 ? tt_view_as_real(p[i]) : p[i];
+
+                    TT_CHECK_OK(tt_optim_zero_grad(o, false));
+                    TT_CHECK_OK(tt_backward(tt_sum(tt_mul(parts, parts))));
+                    TT_CHECK_OK(tt_optim_step(o));
+                }
+            tt_optim_free(o);
+        }
+        TT_NO_GRAD TT_CHECK_TENSOR(tt_view_as_real(p[0]), p[1], 0.0);
     }
 }
 
@@ -517,5 +547,31 @@ TT_TEST(optim, users_can_bring_their_own)
         TT_CHECK_NEAR(((float *)tt_tensor_data(p))[1], 2.5, 0);
         TT_CHECK_NEAR(*(float *)tt_tensor_data(tt_optim_param_state(o, 0, 0, "count")), 11, 0);
         tt_optim_free(o);
+    }
+}
+
+TT_TEST(optim, amsgrad_of_a_complex_parameter_is_that_of_its_parts)
+{
+    TT_SCOPE {
+        tt_tensor *real = tt_view(TT_FLOATS(1, -2, 3, 0.5f), TT_SHAPE(2, 2));
+        tt_tensor *p[2] = { tt_require_grad(tt_clone(tt_view_as_complex(real))),
+                            tt_require_grad(tt_clone(real)) };
+        tt_adam_options opt = { .lr = 0.1, .amsgrad = true };
+
+        for (int k = 0; k < 2; k++) {
+            tt_optim *o = tt_adam_new(&p[k], 1, &opt);
+
+            for (int step = 0; step < 4; step++) {
+                tt_tensor *parts = k == 0 ? tt_view_as_real(p[k]) : p[k];
+
+                TT_CHECK_OK(tt_optim_zero_grad(o, false));
+                TT_CHECK_OK(
+                    tt_backward(tt_mul_scalar(tt_sum(tt_square(parts)), step == 0 ? 4.0 : 0.25)));
+                TT_CHECK_OK(tt_optim_step(o));
+            }
+            tt_optim_free(o);
+        }
+        TT_CHECK(tt_allclose(tt_view_as_real(tt_detach(p[0])), tt_detach(p[1]), NULL));
+        TT_CHECK(tt_item(tt_amax(tt_sub(tt_detach(p[1]), real), NULL, 0, false)) > 0.1);
     }
 }

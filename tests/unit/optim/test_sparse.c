@@ -146,3 +146,13 @@ TT_TEST(optim, clipping_counts_repeated_entries_of_sparse_gradients_once)
         TT_CHECK_NEAR(total, 0.5, 1e-5);
     }
 }
+
+TT_TEST(optim, sparse_adam_refuses_complex_parameters)
+{
+    TT_SCOPE {
+        tt_tensor *p = tt_require_grad(tt_zeros(TT_SHAPE(3), TT_C64, TT_CPU));
+
+        TT_CHECK_NULL(tt_sparse_adam_new(&p, 1, NULL));
+        TT_CHECK_CONTAINS(tt_last_error(), "expected real parameters, got complex64");
+    }
+}

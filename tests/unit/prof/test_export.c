@@ -230,7 +230,7 @@ TT_TEST(prof_export, says_why_it_cannot)
     TT_CHECK_OK(tt_prof_stop(p));
     TT_CHECK_ERR(tt_prof_export(NULL, path), TT_ERR_INVALID);
     TT_CHECK_ERR(tt_prof_export(p, NULL), TT_ERR_INVALID);
-    TT_CHECK_ERR_SAYS(tt_prof_export(p, "/no/such/place/x"), TT_ERR_IO, "/no/such/place/x");
+    TT_CHECK_ERR_SAYS(tt_prof_export(p, "/no/such/place/x"), TT_ERR_NOT_FOUND, "/no/such/place/x");
     TT_CHECK_NE(access(path, F_OK), 0);
     tt_prof_free(p);
 }

@@ -333,6 +333,38 @@ TT_TEST(hang, as_json)
     tt_text_free(text);
 }
 
+/* Only a job that still runs leaves the question open whether a rank is dead. */
+TT_TEST(hang, asks_nothing_when_the_job_is_over)
+{
+    char text[400], *running;
+
+    begin_dump(0, 2);
+    entry("all_reduce", 1, 4, 80, 0, -1);
+    end_dump();
+    running = tt_flight_explain(tt_test_tmpdir(), false, NULL);
+    TT_CHECK_CONTAINS(running, "rank 1 left no dump: is it dead?");
+    tt_text_free(running);
+    TT_CHECK_OK(tti_hang_explain(tt_test_tmpdir(), text, sizeof text));
+    TT_CHECK_CONTAINS(text, "rank 1 left no dump before the end");
+    TT_CHECK_NULL(strstr(text, "dead?"));
+}
+
+/* Whatever a dump holds, what is written of it is JSON. */
+TT_TEST(hang, text_that_is_not_utf8_is_made_harmless)
+{
+    char *text;
+    int n;
+
+    begin_dump(0, 2);
+    entry("all\xffreduce", 1, 4, 80, 0, -1);
+    end_dump();
+    text = tt_flight_explain(tt_test_tmpdir(), true, &n);
+    TT_REQUIRE_NOT_NULL(text);
+    TT_CHECK_CONTAINS(text, "all\\ufffdreduce");
+    TT_CHECK_NULL(strchr(text, '\xff'));
+    tt_text_free(text);
+}
+
 TT_TEST(hang, fits_the_room_there_is)
 {
     char text[20];

@@ -2,6 +2,7 @@
 /* Gradients in plain memory, reduced over threads and processes in worlds of one to four. */
 #include <math.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -235,25 +236,63 @@ TT_TEST_THREADS(1, reducer, a_rare_type_does_not_hold_up_the_others)
     tt_reducer_free(r);
 }
 
-TT_TEST_RANKS(2, reducer, buckets_leave_before_the_last_gradient_is_ready)
+/* How many reductions have begun: after the gradients of both buckets in the wrong order, after all waited, and
+ * after the first bucket of the next iteration. */
+static void check_leaving(const char *way, uint64_t full, uint64_t first_again)
 {
     tt_reducer_grad grads[] = { { .n = 1000 }, { .n = 1000 } };
-    tt_reducer *r =
-        tt_reducer_new(tt_test_pg(), grads, 2, &(tt_reducer_options){ .bucket_bytes = 4000 });
+    tt_reducer *r;
     uint64_t before;
 
+    TT_REQUIRE_EQ(setenv("TUTTI_OVERLAP", way, 1), 0);
+    r = tt_reducer_new(tt_test_pg(), grads, 2, &(tt_reducer_options){ .bucket_bytes = 4000 });
     TT_REQUIRE_NOT_NULL(r);
     before = tt_pg_seq(tt_test_pg());
     TT_CHECK_OK(tt_reducer_ready(r, 0)); /* bucket 1: waits for bucket 0 */
     TT_CHECK_EQ(tt_pg_seq(tt_test_pg()) - before, 0);
     TT_CHECK_OK(tt_reducer_ready(r, 1));
-    TT_CHECK_EQ(tt_pg_seq(tt_test_pg()) - before, 2);
+    TT_CHECK_EQ(tt_pg_seq(tt_test_pg()) - before, full);
     TT_CHECK_OK(tt_reducer_wait(r));
-    TT_CHECK_OK(tt_reducer_ready(r, 1)); /* bucket 0 leaves at once */
-    TT_CHECK_EQ(tt_pg_seq(tt_test_pg()) - before, 3);
+    TT_CHECK_EQ(tt_pg_seq(tt_test_pg()) - before, 2);
+    TT_CHECK_OK(tt_reducer_ready(r, 1));
+    TT_CHECK_EQ(tt_pg_seq(tt_test_pg()) - before, first_again);
     TT_CHECK_OK(tt_reducer_ready(r, 0));
     TT_CHECK_OK(tt_reducer_wait(r));
     tt_reducer_free(r);
+}
+
+TT_TEST_RANKS(2, reducer, buckets_leave_before_the_last_gradient_is_ready)
+{
+    check_leaving("engine", 2, 3);
+    check_leaving("fill", 2, 3);
+}
+
+TT_TEST_RANKS(2, reducer, buckets_leave_at_the_end)
+{
+    check_leaving("end", 0, 2);
+}
+
+static void check_each_way(void)
+{
+    static const char *const ways[] = { "engine", "fill", "end" };
+
+    for (int w = 0; w < 3; w++) {
+        tt_reducer_grad grads[N] = { 0 };
+        tt_reducer *r;
+
+        for (int i = 0; i < N; i++)
+            grads[i].n = sizes[i];
+        TT_REQUIRE_EQ(setenv("TUTTI_OVERLAP", ways[w], 1), 0);
+        r = tt_reducer_new(tt_test_pg(), grads, N, &(tt_reducer_options){ .bucket_bytes = 1000 });
+        TT_REQUIRE_NOT_NULL(r);
+        iterate(r);
+        tt_reducer_free(r);
+    }
+}
+
+TT_TEST_RANKS(3, reducer, every_way_to_reduce_has_the_bits_of_the_group)
+{
+    check_each_way();
 }
 
 typedef struct half {

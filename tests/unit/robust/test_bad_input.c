@@ -56,6 +56,8 @@ TT_TEST(bad_input, creation)
         BAD(tt_arange(0, 1.0 / 0.0, 1, TT_F32, TT_CPU), TT_ERR_INVALID, "inf");
         BAD(tt_linspace(0, 1, -2, TT_F32, TT_CPU), TT_ERR_INVALID, "-2");
         BAD(tt_eye(-1, TT_F32, TT_CPU), TT_ERR_INVALID, "-1");
+        BAD(tt_roll(tt_ones(TT_SHAPE_SCALAR, TT_F32, TT_CPU), 1, 0), TT_ERR_INVALID,
+            "none to roll");
         BAD(tt_full(TT_SHAPE(-1), 0, TT_I64, TT_CPU), TT_ERR_INVALID, "-1");
     }
     still_works();
@@ -141,6 +143,14 @@ TT_TEST(bad_input, reductions_and_products)
         BAD(tt_matmul(zeros(TT_SHAPE_SCALAR), v), TT_ERR_INVALID, "[]");
         BAD(tt_linear(x, v, NULL), TT_ERR_INVALID, "[4]");
         BAD(tt_linear(x, zeros(TT_SHAPE(5, 3)), v), TT_ERR_INVALID, "[4]");
+        BAD(tt_max_pool1d(zeros(TT_SHAPE(0, 10)), &(tt_pool_options){ .kernel = { 2 } }),
+            TT_ERR_INVALID, "channels");
+        BAD(tt_avg_pool2d(zeros(TT_SHAPE(2, 0, 4, 4)), &(tt_pool_options){ .kernel = { 2, 2 } }),
+            TT_ERR_INVALID, "channels");
+        BAD(tt_group_norm(zeros(TT_SHAPE(2, 0, 3)), 2, NULL, NULL, 1e-5), TT_ERR_INVALID,
+            "channels and positions");
+        BAD(tt_group_norm(zeros(TT_SHAPE(2, 4, 0)), 2, NULL, NULL, 1e-5), TT_ERR_INVALID,
+            "channels and positions");
         BAD(tt_addmm(v, x, zeros(TT_SHAPE(3, 2)), 1, 1), TT_ERR_INVALID, "[4]");
     }
     still_works();

@@ -74,13 +74,13 @@ static void stand_still(void)
     wait_forever();
 }
 
-TT_TEST_RANKS_HIDDEN(3, meta_ranks, two_hang, 0.5)
+TT_TEST_RANKS_HIDDEN(3, meta_ranks, two_hang, 4)
 {
     if (tt_test_rank() > 0)
         stand_still();
 }
 
-TT_TEST_RANKS_HIDDEN(2, meta_ranks, one_is_stopped, 0.5)
+TT_TEST_RANKS_HIDDEN(2, meta_ranks, one_is_stopped, 4)
 {
     if (tt_test_rank() == 1)
         raise(SIGSTOP);
@@ -179,7 +179,7 @@ TT_TEST_THREADS_HIDDEN(3, meta_threads, all_fail, 0)
     TT_CHECK_EQ(tt_test_rank(), -1);
 }
 
-TT_TEST_THREADS_HIDDEN(3, meta_threads, two_hang, 0.5)
+TT_TEST_THREADS_HIDDEN(3, meta_threads, two_hang, 4)
 {
     if (tt_test_rank() > 0)
         stand_still();
@@ -271,7 +271,7 @@ TT_TEST_KEPT_HIDDEN(2, meta_kept_dies, b_after, 0)
     printf("not reached\n");
 }
 
-TT_TEST_KEPT_HIDDEN(2, meta_kept_hangs, a_one_hangs, 0.5)
+TT_TEST_KEPT_HIDDEN(2, meta_kept_hangs, a_one_hangs, 4)
 {
     if (tt_test_rank() == 1)
         stand_still();

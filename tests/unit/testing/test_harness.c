@@ -75,7 +75,8 @@ TT_TEST(testing_harness, fail_allocs_notices_a_wrong_status)
     const again_outcome *o = RUN("meta.reports_a_failed_allocation_wrongly");
 
     TT_CHECK_EQ(o->code, 1);
-    TT_CHECK_CONTAINS(o->text, "allocation 1 of 1 failed: got TT_ERR_INVALID: anything else\n");
+    TT_CHECK_CONTAINS(o->text, "allocation 1 of ");
+    TT_CHECK_CONTAINS(o->text, "failed: got TT_ERR_INVALID: anything else\n");
 }
 
 TT_TEST(testing_harness, require_ends_the_test_at_once)
@@ -322,5 +323,5 @@ TT_TEST(testing_harness, an_unwritable_report_fails_the_run)
     const again_outcome *o = RUN("meta.passes", "--report", "no/such/directory/report");
 
     TT_CHECK_EQ(o->code, 1);
-    TT_CHECK_CONTAINS(o->text, "cannot write no/such/directory/report");
+    TT_CHECK_CONTAINS(o->text, "cannot create \"no/such/directory/report\"");
 }

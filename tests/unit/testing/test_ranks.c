@@ -12,7 +12,7 @@
 /* Seconds from the first failure to the end of the run, on a busy machine under a sanitizer too. */
 static double soon(void)
 {
-    return tti_test_sanitized() ? 20 : 6; /* 0.1 on an idle machine */
+    return (tti_test_sanitized() ? 20 : 6) * tti_test_stretch(); /* 0.1 on an idle machine */
 }
 
 TT_TEST(testing_ranks, output_is_shown_rank_by_rank)
@@ -84,10 +84,10 @@ TT_TEST(testing_ranks, a_rank_that_is_killed_fails_the_test)
 
 TT_TEST(testing_ranks, a_time_out_shows_the_stacks_of_all_that_hang)
 {
-    const again_outcome *o = RUN("meta_ranks.two_hang", "meta_threads.two_hang", "--limit", "0.5");
+    const again_outcome *o = RUN("meta_ranks.two_hang", "meta_threads.two_hang", "--limit", "4");
 
     TT_CHECK_CONTAINS(o->report, "meta_ranks\ttwo_hang\tfail\t");
-    TT_CHECK_CONTAINS(o->report, "\ttimed out after 0.5 s: rank 1, 2 had not ended");
+    TT_CHECK_CONTAINS(o->report, "\ttimed out after 4 s: rank 1, 2 had not ended");
     TT_CHECK_CONTAINS(o->text, "---- rank 1\n  | stack of thread rank 1:\n");
     TT_CHECK_CONTAINS(o->text, "---- rank 2\n  | stack of thread rank 2:\n");
     TT_CHECK_NULL(strstr(o->text, "stack of thread rank 0:\n"));
@@ -95,9 +95,9 @@ TT_TEST(testing_ranks, a_time_out_shows_the_stacks_of_all_that_hang)
 
 TT_TEST(testing_ranks, a_stopped_rank_has_no_stack_and_does_not_hold_the_run)
 {
-    const again_outcome *o = RUN("meta_ranks.one_is_stopped", "--limit", "0.5");
+    const again_outcome *o = RUN("meta_ranks.one_is_stopped", "--limit", "4");
 
-    TT_CHECK_CONTAINS(o->report, "\ttimed out after 0.5 s: rank 1 had not ended");
+    TT_CHECK_CONTAINS(o->report, "\ttimed out after 4 s: rank 1 had not ended");
     TT_CHECK_CONTAINS(o->text, "the stack could not be had\n");
     TT_CHECK(o->seconds < 1 + soon());
 }
@@ -240,8 +240,8 @@ TT_TEST(testing_ranks, kept_ranks_that_die_hang_or_are_deaf_are_noticed)
     TT_CHECK_CONTAINS(o->report, "\tgave up after 1 s: no answer from rank 1; rank 0 (first): ");
     TT_CHECK_STR(again_last_line(o->text), "0 passed, 2 failed, 1 skipped\n");
     TT_CHECK(o->seconds < 1 + soon());
-    o = RUN("meta_kept_hangs", "--limit", "0.5");
-    TT_CHECK_CONTAINS(o->report, "\ttimed out after 0.5 s: no answer from rank 1\n");
+    o = RUN("meta_kept_hangs", "--limit", "4");
+    TT_CHECK_CONTAINS(o->report, "\ttimed out after 4 s: no answer from rank 1\n");
     TT_CHECK_CONTAINS(o->text, "stack of thread rank 1:\n");
 }
 

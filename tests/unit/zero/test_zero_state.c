@@ -151,6 +151,7 @@ TT_TEST_THREADS(2, zero_state, another_state_is_refused_and_changes_nothing)
     TT_CHECK_ERR_SAYS(tt_zero_load(other.zero, sd, NULL), TT_ERR_INVALID, "sgd");
     TT_CHECK_ERR(tt_zero_load(p.zero, empty, NULL), TT_ERR_NOT_FOUND);
     TT_CHECK_ERR(tt_zero_load(p.zero, sd, "wrong."), TT_ERR_NOT_FOUND);
+    tt_clear_error();
     TT_CHECK_ERR(tt_zero_load(NULL, sd, NULL), TT_ERR_INVALID);
     TT_CHECK_ERR(tt_zero_load(p.zero, NULL, NULL), TT_ERR_INVALID);
     TT_CHECK_ERR_SAYS(tt_zero_save(p.zero, sd, NULL, 2), TT_ERR_INVALID, "got 2");
