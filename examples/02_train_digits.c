@@ -31,6 +31,9 @@ static tt_status load(run *r)
         tt_tensor *rows = tt_index_select(file, 0, order);
         tt_tensor *pixels = tt_div_scalar(tt_narrow(rows, 1, 0, 64), 16.0);
 
+        if (file == NULL)
+            fprintf(stderr, "run this at the root of the source tree, where examples/data is\n");
+
         r->images = tt_tensor_retain(tt_reshape(pixels, TT_SHAPE(-1, 1, 8, 8)));
         r->labels = tt_tensor_retain(tt_to_dtype(tt_select(rows, 1, 64), TT_I64));
     }

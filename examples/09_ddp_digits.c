@@ -53,6 +53,9 @@ static tt_status load(run *r)
         tt_tensor *rows = tt_index_select(file, 0, order);
         tt_tensor *pixels = tt_div_scalar(tt_narrow(rows, 1, 0, 64), 16.0);
 
+        if (file == NULL)
+            fprintf(stderr, "run this at the root of the source tree, where examples/data is\n");
+
         r->images = tt_tensor_retain(tt_reshape(pixels, TT_SHAPE(-1, 1, 8, 8)));
         r->labels = tt_tensor_retain(tt_to_dtype(tt_select(rows, 1, 64), TT_I64));
     }
@@ -179,7 +182,7 @@ static void put_list(FILE *f, const char *name, const double *values)
 
 static tt_status report(run *r, const char *dir, double share)
 {
-    tt_value *log = tt_ddp_log_value(r->ddp);
+    tt_value *log;
     char path[512];
     FILE *f;
 
@@ -189,6 +192,7 @@ static tt_status report(run *r, const char *dir, double share)
     f = fopen(path, "w");
     if (f == NULL)
         return tt_fail(TT_ERR_IO, "cannot write %s", path);
+    log = tt_ddp_log_value(r->ddp);
     fprintf(f, "{\"title\": \"Digits, data parallel\", \"rank\": %d, \"accuracy\": %.4f,\n",
             tt_pg_rank(r->pg), share);
     put_list(f, "losses", r->losses);

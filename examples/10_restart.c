@@ -5,6 +5,7 @@
  *
  * Every ten steps the whole training goes to the disk. In step 25 of the first start rank 1 is killed; the
  * launcher ends the others, says what happened and starts all of them again, and they go on from step 20. */
+#define _GNU_SOURCE 1 /* for nftw */
 #include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
