@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every kind of collective when a rank dies or stops at any moment, and with buffers of every sort. */
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "deeds.h"
@@ -104,6 +106,15 @@ TT_TEST_LIMIT(coll_kinds, survive_a_kill_with_tiny_windows, 120)
 
 /* ---- a rank that is stopped ------------------------------------------------------------------- */
 
+/* Whether the last error is about rank 1: alone, or among others that were late on a busy machine. */
+static bool names_rank_1(void)
+{
+    const char *words = tt_last_error();
+
+    return strstr(words, "rank 1") != NULL || strstr(words, ", 1 did not") != NULL ||
+           strstr(words, "ranks 1, ") != NULL;
+}
+
 /* Rank 1 is stopped by the kernel: the others wait as long as they were told to, and name it. */
 static void one_is_stopped(world *w, int rank, void *ctx)
 {
@@ -115,19 +126,25 @@ static void one_is_stopped(world *w, int rank, void *ctx)
     deed_do(team, rank, 3, &(deed){ .kind = kind, .dtype = TT_I32, .count = 500 });
     if (rank == 1) {
         raise(SIGSTOP);
+        atomic_store(&world_words(w)[1], 1);
     } else {
         /* A broadcast's root waits for nobody at first. */
         for (int i = 0; st == TT_OK && tti_now_ns() < limit; i++)
             st = deed_try(team, rank, 3,
                           &(deed){ .kind = kind, .dtype = TT_I32, .count = 500, .limit_ms = 60 });
         TT_CHECK(st == TT_ERR_TIMEOUT || st == TT_ERR_PEER); /* PEER: the other one gave up first */
-        TT_CHECK_CONTAINS(tt_last_error(), "rank 1");
+        if (!names_rank_1())
+            TT_FAIL_TEST("rank 1 is not named: %s", tt_last_error());
         TT_CHECK_CONTAINS(tt_last_error(), tti_coll_name(kind));
         atomic_fetch_add(&world_words(w)[0], 1);
     }
     if (rank == 0) {
         world_await(w, 0, 2);
-        kill(world_pid(w, 1), SIGCONT);
+        /* Until it goes on: on a busy machine it may stop itself only after the first signal. */
+        while (atomic_load(&world_words(w)[1]) == 0) {
+            kill(world_pid(w, 1), SIGCONT);
+            sched_yield();
+        }
     }
     world_await(w, 0, 2);
     tti_team_close(team);

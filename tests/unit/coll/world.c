@@ -154,10 +154,12 @@ static void child_main(world *w, int rank)
 static void run_processes(world *w)
 {
     for (int r = 0; r < w->size; r++) {
-        w->pids[r] = fork();
-        if (w->pids[r] == 0)
+        pid_t pid = fork();
+
+        if (pid == 0)
             child_main(w, r);
-        TT_REQUIRE_GT(w->pids[r], 0);
+        TT_REQUIRE_GT(pid, 0);
+        w->pids[r] = pid; /* shared memory: the child must not write its 0 there */
     }
     atomic_store(&w->words[62], 1);
     for (int r = 0; r < w->size; r++) {
