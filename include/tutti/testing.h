@@ -47,6 +47,7 @@ typedef struct tt_test {
     int line;
     tt_test_kind kind;
     int ranks;            /* of kinds other than plain; 0: TUTTI_TEST_RANKS, else 4 */
+    bool together;        /* small, and leaves no state behind: see docs/testing.md */
     struct tt_test *next; /* of the harness */
 } tt_test;
 
@@ -320,7 +321,7 @@ typedef struct tt_test_table {
         static tt_test test = {                                                        \
             suite_str, name_str,  id,       NULL,     seconds,                         \
             0,         is_hidden, __FILE__, __LINE__, TT_TEST_KIND_##kind_word,        \
-            n_ranks,   NULL                                                            \
+            n_ranks,   false,     NULL                                                 \
         };                                                                             \
         tt_test_register(&test);                                                       \
     }                                                                                  \

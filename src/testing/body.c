@@ -207,6 +207,47 @@ int tti_test_kept_body(const tt_test *t, tti_test_record *record, uint64_t seed)
     return code;
 }
 
+bool tti_test_together_pays(void)
+{
+    return __lsan_do_recoverable_leak_check != NULL;
+}
+
+/* A leak is charged to the last test: which one it was shows when they run alone. */
+static void search_together(tti_test_run *const *runs, int n)
+{
+    int before = tt_test_failures();
+
+    search_leaks(runs[n - 1]->test);
+    if (n > 1 && tt_test_failures() > before)
+        printf("one of %d tests that share this process, %s to %s, is to blame: run each alone\n",
+               n, runs[0]->test->name, runs[n - 1]->test->name);
+}
+
+void tti_test_together(tti_test_run *const *runs, tti_test_record *const *records, int n)
+{
+    body.forked = false;
+    body.n_descriptors = count_descriptors();
+    for (int i = 0; i < n; i++) {
+        tti_test_record *r = records[i];
+        double start = tti_test_now();
+        int code;
+
+        tti_test_current = r;
+        body.seed = runs[i]->seed;
+        r->output_from = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+        code = tti_test_guarded(runs[i]->test);
+        atomic_store(&r->finished, false); /* until all of its record is written */
+        if (i == n - 1 && code == TT_TEST_EXIT_PASS)
+            search_together(runs, n);
+        fflush(NULL);
+        r->output_to = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+        r->code = code == TT_TEST_EXIT_PASS ? exit_code() : code;
+        r->seconds = tti_test_now() - start;
+        atomic_store(&r->finished, true);
+    }
+    tti_test_leave(0);
+}
+
 /* A test of several ranks is led here; the ranks run its function. */
 static int run_here(const tt_test *t)
 {

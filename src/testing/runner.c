@@ -20,7 +20,7 @@
 #include "testing/kept.h"
 #include "testing/testing.h"
 
-enum { MAX_OUTPUT = 64 << 20, SHOWN_OUTPUT = 256 << 10 };
+enum { MAX_OUTPUT = 64 << 20, SHOWN_OUTPUT = 256 << 10, MOST_TOGETHER = 32 };
 
 /* Seconds a child gets on a quiet machine to print its stacks when its time is up. */
 static const double stack_time = 0.5;
@@ -33,7 +33,7 @@ static const double leader_time = 8;
 typedef struct child {
     tti_test_run *run;
     tti_test_record *record;
-    tti_test_run **batch;      /* tests whose ranks are kept: all of a suite, in one child */
+    tti_test_run **batch;      /* tests of a suite that share this child */
     tti_test_record **records; /* one for each */
     int n_batch;
     pid_t pid;
@@ -88,6 +88,8 @@ static void run_child(const runner *r, const child *c, pid_t runner_pid)
     close(c->output);
     setvbuf(stdout, NULL, _IOLBF, 0); /* so that a crash loses nothing */
     tti_test_stack_install(!tti_test_sanitized());
+    if (c->n_batch > 0 && c->run->test->together)
+        tti_test_together(c->batch, c->records, c->n_batch);
     if (c->n_batch > 0)
         tti_kept_lead(c->batch, c->records, c->n_batch, r->opt);
     _exit(tti_test_body(c->run->test, c->record, c->run->seed, c->limit, true));
@@ -118,7 +120,12 @@ static void free_batch(child *c)
     free(c->records);
 }
 
-/* Tests whose ranks are kept run together with all others of their suite that have as many. */
+static bool shares_child(const tt_test *t)
+{
+    return t->kind == TT_TEST_KIND_KEPT || (t->together && tti_test_together_pays());
+}
+
+/* Tests whose ranks are kept run with all others of their suite that have as many; small ones with the next few. */
 static bool gather_batch(runner *r, child *c, tti_test_run *run)
 {
     c->batch = calloc((size_t)(r->end - run), sizeof *c->batch);
@@ -127,9 +134,10 @@ static bool gather_batch(runner *r, child *c, tti_test_run *run)
         return false;
     c->limit = 0;
     for (tti_test_run *other = run; other < r->end; other++) {
-        if (other->started && other != run)
+        if ((other->started && other != run) ||
+            (run->test->together && c->n_batch == MOST_TOGETHER))
             continue;
-        if (other->test->kind != TT_TEST_KIND_KEPT ||
+        if (other->test->kind != run->test->kind || other->test->together != run->test->together ||
             strcmp(other->test->suite, run->test->suite) != 0 ||
             tti_test_n_ranks(other->test) != tti_test_n_ranks(run->test))
             continue;
@@ -156,7 +164,7 @@ static void start(runner *r, tti_test_run *run)
     c->record = tti_test_record_new();
     c->output = memfd_create("test output", MFD_CLOEXEC);
     if (c->record == NULL || c->output < 0 ||
-        (run->test->kind == TT_TEST_KIND_KEPT && !gather_batch(r, c, run))) {
+        (shares_child(run->test) && !gather_batch(r, c, run))) {
         not_started(run, "memory");
         goto fail;
     }
@@ -217,7 +225,7 @@ static void note_summary(tti_test_run *run)
 }
 
 /* One test of a batch, from its record; one that has not ended shares the fate of the child. */
-static int finish_one_kept(const child *c, int i, int status)
+static int finish_one_shared(const child *c, int i, int status)
 {
     const tti_test_record *rec = c->records[i];
     tti_test_run *run = c->batch[i];
@@ -226,13 +234,16 @@ static int finish_one_kept(const child *c, int i, int status)
     run->done = true;
     run->seconds = rec->seconds;
     run->output = read_output(c->output, rec->output_from, ended ? rec->output_to : -1);
-    if (!ended && status == 0) {
+    if (!ended && (status == 0 || (i > 0 && !atomic_load(&c->records[i - 1]->finished)))) {
         run->verdict = TTI_TEST_FAIL;
-        snprintf(run->note, sizeof run->note, "it was never run");
+        snprintf(run->note, sizeof run->note,
+                 "it was never run: the process of its suite had ended");
     } else {
         tti_test_judge(run, rec, ended ? rec->code << 8 : status, c->limit, !ended && c->timed_out);
     }
     run->seed_used = atomic_load(&rec->seed_used);
+    if (!ended && tti_test_sanitized())
+        note_summary(run);
     tti_test_console_result(run);
     free(run->output);
     run->output = NULL;
@@ -273,7 +284,7 @@ static int finish(runner *r, int i)
     r->slots_used -= c.slots;
     r->children[i] = r->children[--r->n];
     for (int k = 0; k < c.n_batch; k++)
-        n_failed += finish_one_kept(&c, k, status);
+        n_failed += finish_one_shared(&c, k, status);
     if (c.n_batch == 0)
         n_failed = finish_alone(&c, status);
     tti_test_record_free(c.record);

@@ -78,6 +78,12 @@ int tti_test_body(const tt_test *t, tti_test_record *record, uint64_t seed, doub
 int tti_test_guarded(const tt_test *t);
 /* The same for a rank that is kept: with a record, and a search for leaks. */
 int tti_test_kept_body(const tt_test *t, tti_test_record *record, uint64_t seed);
+/* A search for leaks by a sanitizer takes far longer than a small test. Where one is built in, tests that are marked
+ * `together` share a process with others of their suite and one search at its end: runs them, writes to their
+ * records, and ends the process. */
+bool tti_test_together_pays(void);
+void tti_test_together(tti_test_run *const *runs, tti_test_record *const *records, int n)
+    __attribute__((noreturn));
 void tti_test_end_body(int code) __attribute__((noreturn));
 void tti_test_leave(int code) __attribute__((noreturn));
 

@@ -152,7 +152,7 @@ static void add_row(const char *suite, conform_case *c)
         if ((c->row->flags & properties[p].unless) != 0)
             continue;
         snprintf(name, sizeof(name), "%s.%s", c->row->name, properties[p].name);
-        tt_test_add(suite, name, properties[p].fn, c);
+        tt_test_add(suite, name, properties[p].fn, c)->together = true;
     }
 }
 

@@ -389,7 +389,7 @@ static void add(const layer_row *row, const char *what, tt_test_fn fn)
     char name[128];
 
     snprintf(name, sizeof name, "%s_%s", row->name, what);
-    tt_test_add("layer_table", name, fn, (void *)row);
+    tt_test_add("layer_table", name, fn, (void *)row)->together = true;
 }
 
 static void add_row(const layer_row *row)

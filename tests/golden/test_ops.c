@@ -54,7 +54,7 @@ static void add_file(const char *path, const char *suite)
         if (tests == NULL || name == NULL)
             return;
         *tests = (test_case){ file, entry };
-        tt_test_add(suite, name, run, tests++);
+        tt_test_add(suite, name, run, tests++)->together = true;
     }
 }
 

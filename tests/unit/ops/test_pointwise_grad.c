@@ -200,7 +200,8 @@ static void run_case(void *ctx)
 TT_TEST_TABLE(pointwise_gradients)
 {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        tt_test_add("pointwise_gradients", cases[i].name, run_case, (void *)&cases[i]);
+        tt_test_add("pointwise_gradients", cases[i].name, run_case, (void *)&cases[i])->together =
+            true;
 }
 
 TT_TEST(pointwise_gradients, sums_over_broadcast_dimensions)

@@ -161,13 +161,18 @@ TT_TEST_HIDDEN(meta, fails_with_odd_seeds, 0)
     TT_CHECK_EQ(tt_test_seed() % 2, 0);
 }
 
-TT_TEST_HIDDEN(meta, leaks, 0)
+static void lose_memory(void)
 {
     static void *volatile kept;
 
     kept = malloc(100);
     memset(kept, 1, 100);
     kept = NULL;
+}
+
+TT_TEST_HIDDEN(meta, leaks, 0)
+{
+    lose_memory();
 }
 
 static void dropped_too_late(void *ctx)
@@ -189,6 +194,33 @@ static void nothing(void *ctx)
 static void row(void *ctx)
 {
     TT_CHECK_STR(ctx, "row 2");
+}
+
+/* Rows that may share a process: "b" fails, and "leak" leaves memory behind before the last one runs. */
+static void shared_row(void *ctx)
+{
+    const char *name = ctx;
+
+    printf("in row %s\n", name);
+    if (strcmp(name, "leak") == 0)
+        lose_memory();
+    TT_CHECK(strcmp(name, "b") != 0);
+}
+
+TT_TEST_TABLE(meta_together)
+{
+    static const char *const rows[][2] = { { "meta together", "a" },
+                                           { "meta together", "b" },
+                                           { "meta together", "c" },
+                                           { "meta leaks", "leak" },
+                                           { "meta leaks", "no leak" } };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tt_test *t = tt_test_add(rows[i][0], rows[i][1], shared_row, (void *)rows[i][1]);
+
+        if (t != NULL)
+            t->hidden = t->together = true;
+    }
 }
 
 TT_TEST_TABLE(meta)

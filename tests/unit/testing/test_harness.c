@@ -191,6 +191,33 @@ TT_TEST(testing_harness, a_leak_fails_a_test_under_a_leak_sanitizer)
     TT_CHECK_CONTAINS(o->report, "memory leaked");
 }
 
+TT_TEST(testing_harness, tests_that_share_a_process_have_their_own_verdicts)
+{
+    const again_outcome *o = RUN("meta together", "--jobs", "1");
+
+    TT_CHECK_EQ(o->code, 1);
+    TT_CHECK_CONTAINS(o->report, "meta together\ta\tpass\t");
+    TT_CHECK_CONTAINS(o->report, "meta together\tb\tfail\t");
+    TT_CHECK_CONTAINS(o->report, "meta together\tc\tpass\t");
+    TT_CHECK_CONTAINS(o->text, "  | in row b\n");
+    TT_CHECK(strstr(o->text, "in row c") == NULL);
+    TT_CHECK_STR(again_last_line(o->text), "2 passed, 1 failed, 0 skipped\n");
+}
+
+TT_TEST(testing_harness, a_leak_of_tests_that_share_a_process_is_found)
+{
+    const again_outcome *o;
+
+    if (__lsan_do_recoverable_leak_check == NULL)
+        TT_SKIP("not built with a leak sanitizer");
+    o = RUN("meta leaks");
+    TT_CHECK_EQ(o->code, 1);
+    TT_CHECK_CONTAINS(o->report, "memory leaked");
+    TT_CHECK_CONTAINS(o->text,
+                      "one of 2 tests that share this process, leak to no leak, is to blame");
+    TT_CHECK_STR(again_last_line(o->text), "1 passed, 1 failed, 0 skipped\n");
+}
+
 TT_TEST(testing_harness, leak_hooks_run_before_the_search)
 {
     const again_outcome *o = RUN("meta.leak_hooks_run", "-v");
