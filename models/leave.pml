@@ -10,6 +10,11 @@
  *   -DTRUST_ABORT  processes: a peer that was aborted is taken for one that has returned.
  *   -DNO_CURRENT   processes: who opens the owner's file does not look afterwards whether the owner is still there.
  *   -DNO_CHECK     processes: who has read does not look afterwards.
+ * With -DREPLACE (processes) another thread of the peer may make a group of survivors in place of this one, and say that the
+ * peer failed, while the peer is still in the operation. Mistakes:
+ *   -DTRUST_FAILED    a peer that failed is taken for one that has returned, replaced or not.
+ *   -DREPLACED_LATER  the peer says that it replaces the group after it said that it failed.
+ * Mistakes of threads:
  *   -DNO_FENCE     threads: without the fences.
  *   -DNO_WAIT      threads: who leaves does not wait for who is in its memory. */
 #define PIECES 2
@@ -29,6 +34,7 @@ mtype owner = HERE, peer = HERE;
 bit announced, left, completed;
 bit written; /* the phase of the peer */
 bit dead;
+bit replaced; /* the peer goes on in another group */
 bit reused_number; /* the owner closed the file, and its descriptor now is that of another one: new memory */
 byte other;        /* the first bytes of that one */
 
@@ -76,7 +82,12 @@ inline leave()
 
     owner = FAILED;
     if
-    :: written || dead || peer == FAILED -> may_write = 0
+    :: written || dead -> may_write = 0
+#ifdef TRUST_FAILED
+    :: peer == FAILED -> may_write = 0
+#else
+    :: peer == FAILED -> may_write = replaced /* looks how the peer stands first */
+#endif
 #ifdef TRUST_ABORT
     :: peer == ABORTED -> may_write = 0
 #endif
@@ -132,6 +143,13 @@ end:
     if
     :: atomic { peer == HERE -> peer = ABORTED }
     :: dead = 1
+#ifdef REPLACE
+#ifndef REPLACED_LATER
+    :: replaced = 1; atomic { if :: peer == HERE -> peer = FAILED :: else -> skip fi }
+#else
+    :: atomic { peer == HERE -> peer = FAILED }; replaced = 1
+#endif
+#endif
     fi
 }
 
