@@ -28,6 +28,7 @@ typedef struct tti_peer {
     struct tti_life *life; /* NULL: threads of this process, or this rank itself */
     bool cma;              /* process_vm_readv and _writev work on it */
     atomic_bool dead;      /* known to have died; any thread */
+    atomic_int awaits; /* without which dead rank it waited for this one; see state_of in team.c */
 } tti_peer;
 
 struct tti_team {
@@ -130,6 +131,12 @@ tt_status tti_check_peers(tti_team *team, int waited_for, const tti_doing *doing
 bool tti_did_part(const tti_team *team, int rank);
 /* PEER when a rank that the operation needs waits for this one in a group of survivors (replace.c). */
 tt_status tti_check_awaited(tti_team *team, const tti_doing *doing);
+/* Whether `rank` waits for this one in a group of survivors that this one did not come to; and who died (a global rank). */
+bool tti_awaits(const tti_team *team, int rank, int *lost_p);
+/* Whether it does that, or has given this team up. */
+bool tti_is_elsewhere(const tti_team *team, int rank);
+/* "rank 5 died, and rank 3 (pid 77 on anna) waits for rank 0 in a group without it". */
+void tti_add_elsewhere(const tti_team *team, int rank, struct tti_text *t);
 /* All open teams of the process. */
 void tti_teams_add(tti_team *team);
 void tti_teams_remove(tti_team *team);

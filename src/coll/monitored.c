@@ -42,13 +42,19 @@ static bool answered(void *ctx)
            atomic_load_explicit(&m->failed, memory_order_acquire) >= v->n;
 }
 
-/* Whether a rank cannot come any more: even one whose collectives failed can. */
-static bool is_gone(const tti_team *team, int rank)
+static bool has_ended(const tti_team *team, int rank)
 {
     int standing = atomic_load_explicit(&team->peers[rank].block->state, memory_order_acquire);
 
     return standing == TTI_STANDING_LEFT || standing == TTI_STANDING_ABORTED ||
            atomic_load_explicit(&team->peers[rank].dead, memory_order_acquire);
+}
+
+/* Whether a rank cannot come any more: even one whose collectives failed can, but not one that waits for the others, or
+ * for this rank, in a group of survivors. */
+static bool is_gone(const tti_team *team, int rank)
+{
+    return has_ended(team, rank) || tti_is_elsewhere(team, rank);
 }
 
 /* Everybody looks after all who have not come: the one that is waited for may be late while another one died. Rank 0 has
@@ -97,7 +103,10 @@ static void add_fates(const visit *v, tti_text *t)
     for (int r = 0; r < v->team->size; r++)
         if (is_missing(v, r) && is_gone(v->team, r)) {
             tti_text_add(t, between);
-            tti_add_fate(v->team, r, t);
+            if (has_ended(v->team, r))
+                tti_add_fate(v->team, r, t);
+            else
+                tti_add_elsewhere(v->team, r, t);
             between = "; ";
         }
 }

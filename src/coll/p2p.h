@@ -13,7 +13,8 @@ typedef enum tti_rank_state {
     TTI_RANK_DEAD,
     TTI_RANK_LEFT,
     TTI_RANK_ABORTED,
-    TTI_RANK_ELSEWHERE /* goes on in a group of survivors */
+    TTI_RANK_ELSEWHERE, /* goes on in a group of survivors */
+    TTI_RANK_AWAITS /* waits for this rank in a group of survivors, and may come back after that */
 } tti_rank_state;
 
 typedef struct tti_p2p_env {
@@ -27,7 +28,8 @@ typedef struct tti_p2p_env {
     /* How a rank is. `ask`: ask the kernel, otherwise only look at what is known. Called with the mutex of
      * the box held, so it must not call back. */
     tti_rank_state (*state)(void *ctx, int rank, bool ask);
-    /* Optional: a few words on how a dead rank ended, or why a rank (this one too) aborted or goes on elsewhere; "" when nothing is known.
+    /* Optional: a few words on how a dead rank ended, or why a rank (this one too) aborted or goes on elsewhere; "rank 5 died" for
+     * one that awaits this one since. "" when nothing is known.
      * May wait some milliseconds for them. Called with the mutex held, like `state`. */
     void (*reason)(void *ctx, int rank, tti_rank_state state, char *text, size_t size);
     /* Optional: called after something for `rank` was published, besides ringing the bell where its

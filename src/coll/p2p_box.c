@@ -219,6 +219,20 @@ void tti_p2p_lose(tti_p2p_box *box, int peer, tti_p2p_end why, bool failed)
         end_posted(box, &box->posted_any, TTI_END_ALL);
 }
 
+/* The peer waits until this rank comes to a group of survivors. What it has sent is taken, and what has begun to arrive goes
+ * on; it takes nothing meanwhile, and sends nothing more. */
+static void end_awaited(tti_p2p_box *box, int peer)
+{
+    tti_p2p_peer *p = &box->peers[peer];
+
+    while (tti_p2p_pull(box, peer))
+        ;
+    tti_p2p_collect_offers(p);
+    end_posted(box, &p->posted, TTI_END_AWAITED);
+    end_sends(box, peer, TTI_END_AWAITED);
+    end_any(box, peer, TTI_END_AWAITED);
+}
+
 void tti_p2p_end_all(tti_p2p_box *box)
 {
     box->aborted = true;
@@ -240,7 +254,9 @@ void tti_p2p_check_peers(tti_p2p_box *box, bool ask)
             continue;
         tti_rank_state state = box->env.state(box->env.ctx, i, ask);
 
-        if (state != TTI_RANK_HERE)
+        if (state == TTI_RANK_AWAITS)
+            end_awaited(box, i);
+        else if (state != TTI_RANK_HERE)
             tti_p2p_lose(box, i, TTI_END_PEER, state != TTI_RANK_LEFT);
     }
 }

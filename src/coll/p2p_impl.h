@@ -91,6 +91,7 @@ typedef enum tti_p2p_end {
     TTI_END_SIZE,    /* a message of `got` bytes came */
     TTI_END_PEER,    /* the peer died, left or aborted */
     TTI_END_ALL,     /* everybody else did */
+    TTI_END_AWAITED, /* the peer waits for this rank in a group of survivors */
     TTI_END_DROPPED, /* the sender gave up */
     TTI_END_ABORTED, /* this rank did, or closed its team */
     TTI_END_NOMEM,

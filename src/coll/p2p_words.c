@@ -98,6 +98,22 @@ static tt_status say_gone(tti_p2p *op, const char *name)
                    reason);
 }
 
+static tt_status say_awaited(tti_p2p *op, const char *name)
+{
+    tti_p2p_box *box = op->box;
+    int peer = op->peer >= 0 ? op->peer : op->source;
+    char died[64] = "";
+
+    pthread_mutex_lock(&box->mutex);
+    if (!box->closed && box->env.reason != NULL)
+        box->env.reason(box->env.ctx, peer, TTI_RANK_AWAITS, died, sizeof died);
+    pthread_mutex_unlock(&box->mutex);
+    return TT_FAIL(TT_ERR_PEER,
+                   "%s: %s, and rank %d (pid %d on %s) waits for rank %d in a group without it",
+                   name, died[0] != '\0' ? died : "a rank died", global(op, peer),
+                   box->env.members[peer].pid, box->env.members[peer].host, global(op, box->rank));
+}
+
 static tt_status say_aborted(tti_p2p *op, const char *name)
 {
     char reason[480];
@@ -120,6 +136,8 @@ tt_status tti_p2p_say_end(tti_p2p *op)
                        op->bytes, op->got, global(op, op->source), op->tag);
     case TTI_END_PEER:
         return say_gone(op, name);
+    case TTI_END_AWAITED:
+        return say_awaited(op, name);
     case TTI_END_ALL:
         return TT_FAIL(TT_ERR_PEER, "%s: every other rank died or left", name);
     case TTI_END_DROPPED:

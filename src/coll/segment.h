@@ -73,6 +73,7 @@ typedef struct tti_block {
     _Atomic int32_t lost; /* while it waits there: the global rank that died, + 1 */
     _Atomic uint64_t
         awaited[TTI_RANK_WORDS]; /* and the ranks of this team that it waits for, a bit each */
+    _Atomic uint64_t joining;    /* and the identity of the group where it does */
 
     /* Written once, before state; read when something went wrong. */
     alignas(TTI_LINE) _Atomic int32_t state; /* tti_standing */

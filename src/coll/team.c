@@ -156,6 +156,7 @@ static tti_rank_state state_of(void *ctx, int rank, bool ask)
 {
     tti_team *team = ctx;
     int standing = atomic_load_explicit(&team->peers[rank].block->state, memory_order_acquire);
+    int lost;
 
     if (standing == TTI_STANDING_LEFT)
         return TTI_RANK_LEFT;
@@ -165,10 +166,14 @@ static tti_rank_state state_of(void *ctx, int rank, bool ask)
         tti_look_for_dead(team);
     if (atomic_load_explicit(&team->peers[rank].dead, memory_order_acquire))
         return TTI_RANK_DEAD;
-    return atomic_load_explicit(&team->peers[rank].block->replaced, memory_order_acquire) != 0 &&
-                   rank != team->rank
-               ? TTI_RANK_ELSEWHERE
-               : TTI_RANK_HERE;
+    if (rank == team->rank)
+        return TTI_RANK_HERE;
+    if (atomic_load_explicit(&team->peers[rank].block->replaced, memory_order_acquire) != 0)
+        return TTI_RANK_ELSEWHERE;
+    if (tt_likely(!tti_awaits(team, rank, &lost)))
+        return TTI_RANK_HERE;
+    atomic_store_explicit(&team->peers[rank].awaits, lost, memory_order_relaxed);
+    return TTI_RANK_AWAITS;
 }
 
 /* Why a rank aborted, or how it ended: for the messages about it. */
@@ -178,7 +183,10 @@ static void reason_of(void *ctx, int rank, tti_rank_state state, char *text, siz
     const tti_block *b = team->peers[rank].block;
 
     text[0] = '\0';
-    if (state == TTI_RANK_DEAD && team->cause != NULL)
+    if (state == TTI_RANK_AWAITS)
+        snprintf(text, size, "rank %d died",
+                 atomic_load_explicit(&team->peers[rank].awaits, memory_order_relaxed));
+    else if (state == TTI_RANK_DEAD && team->cause != NULL)
         team->cause(team->cause_ctx, rank, text, size);
     else if (state == TTI_RANK_ELSEWHERE ||
              atomic_load_explicit(&b->state, memory_order_acquire) == TTI_STANDING_ABORTED)

@@ -50,10 +50,13 @@ void tti_team_abort(tti_team *team, const char *reason);
 /* This rank is about to wait for ranks[0 .. n-1] of this team, to make a group of them. If a rank that is not among them is dead that
  * group replaces the team, which can complete no collective any more. Then those of the others that wait for this rank, in
  * this team or in any other one of the process, are told so until tti_team_replaced, with the name of the dead rank: they could not
- * come to the new group otherwise. */
-void tti_team_replace(tti_team *team, const int *ranks, int n);
+ * come to the new group otherwise. `id` is the new group's, the same on all its ranks. */
+void tti_team_replace(tti_team *team, const int *ranks, int n, uint64_t id);
 /* The new group is made, or failed. */
 void tti_team_replaced(tti_team *team);
+/* For a rank that waits for others to make a group, whose identity is `id` (0: it has none): PEER, recorded with `group` as the
+ * name of that group, when a rank of any team of this process waits for it in another group, one of survivors. */
+tt_status tti_teams_check_awaited(const char *group, uint64_t id);
 /* Dead ranks known by now, ascending; asks the kernel. */
 int tti_team_dead(tti_team *team, int *ranks);
 

@@ -30,7 +30,7 @@ typedef struct tti_backend_ops {
     void (*abort)(tti_backend *b, const char *reason);
     int (*dead)(tti_backend *b, int *ranks);
     /* Optional; see tti_team_replace and tti_team_replaced. */
-    void (*replace)(tti_backend *b, const int *ranks, int n);
+    void (*replace)(tti_backend *b, const int *ranks, int n, uint64_t id);
     void (*replaced)(tti_backend *b);
 
     tt_status (*run)(tti_backend *b, const tti_coll *c);

@@ -49,6 +49,14 @@ static tt_status exchange(void *ctx, const char *step, const void *mine, size_t 
     return tti_exchange(&o->meeting, step, mine, n, all);
 }
 
+/* Whether somebody whom this group needs may wait for this rank elsewhere. */
+static tt_status look_around(const void *ctx)
+{
+    const tt_pg *pg = ctx;
+
+    return tti_teams_check_awaited(pg->name, tti_group_id(pg->uid));
+}
+
 static tti_meeting meeting_of(const tt_pg *pg)
 {
     return (tti_meeting){ .store = pg->store,
@@ -58,7 +66,9 @@ static tti_meeting meeting_of(const tt_pg *pg)
                           .size = pg->n_ranks,
                           .global_ranks = pg->global_ranks,
                           .idents = pg->idents,
-                          .timeout_ms = tt_pg_timeout(pg) };
+                          .timeout_ms = tt_pg_timeout(pg),
+                          .look = look_around,
+                          .look_ctx = pg };
 }
 
 /* Learns who the others are, unless the parent group knew. */

@@ -98,6 +98,8 @@ typedef struct tti_group_args {
 } tti_group_args;
 
 tt_pg *tti_group_new(const tti_group_args *args);
+/* A number for the group with this uid, not 0. */
+uint64_t tti_group_id(const char *uid);
 void tti_group_destroy(tt_pg *pg);
 /* The row of tti_backends called `name` in any case; NULL with an error that lists them. */
 const tti_backend_ops *tti_backend_find(const char *name);

@@ -100,6 +100,25 @@ static tt_status select_members(const tt_pg *parent, const int *ranks, int n, se
     return TT_OK;
 }
 
+uint64_t tti_group_id(const char *uid)
+{
+    return hash_bytes(0xcbf29ce484222325ull, uid, strlen(uid)) | 1;
+}
+
+/* Makes it, and lets those come who may still wait for this rank elsewhere, when it is a group of survivors. */
+static tt_pg *make_among(tt_pg *parent, const int *ranks, const tti_group_args *a)
+{
+    bool ours = parent->backend != NULL && parent->ops->replace != NULL &&
+                parent->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
+
+    if (ours)
+        parent->ops->replace(parent->backend, ranks, a->n_ranks, tti_group_id(a->uid));
+    tt_pg *pg = tti_group_new(a);
+    if (ours)
+        parent->ops->replaced(parent->backend);
+    return pg;
+}
+
 static tt_pg *make(tt_pg *parent, const int *ranks, int n, const tt_pg_options *opt)
 {
     tt_pg_options o = merged(parent, opt);
@@ -120,16 +139,17 @@ static tt_pg *make(tt_pg *parent, const int *ranks, int n, const tt_pg_options *
                  (unsigned long long)nth);
         snprintf(name, sizeof name, "%.60s/%04llx.%llu", parent->name,
                  (unsigned long long)(hash & 0xffff), (unsigned long long)nth);
-        pg = tti_group_new(&(tti_group_args){ .root = parent->root,
-                                              .uid = uid,
-                                              .global_ranks = s.global_ranks,
-                                              .n_ranks = n,
-                                              .rank = s.rank,
-                                              .global_rank = parent->global_rank,
-                                              .idents = s.idents,
-                                              .ops = ops,
-                                              .opt = o,
-                                              .name = o.name != NULL ? o.name : name });
+        pg = make_among(parent, ranks,
+                        &(tti_group_args){ .root = parent->root,
+                                           .uid = uid,
+                                           .global_ranks = s.global_ranks,
+                                           .n_ranks = n,
+                                           .rank = s.rank,
+                                           .global_rank = parent->global_rank,
+                                           .idents = s.idents,
+                                           .ops = ops,
+                                           .opt = o,
+                                           .name = o.name != NULL ? o.name : name });
     }
     tti_mfree(s.global_ranks);
     tti_mfree(s.idents);
@@ -143,20 +163,6 @@ static int *all_ranks(int n)
     for (int i = 0; ranks != NULL && i < n; i++)
         ranks[i] = i;
     return ranks;
-}
-
-/* Makes it, and lets those come who may still wait for this rank elsewhere, when it is a group of survivors. */
-static tt_pg *make_among(tt_pg *parent, const int *ranks, int n, const tt_pg_options *opt)
-{
-    bool ours = parent->backend != NULL && parent->ops->replace != NULL &&
-                parent->fork_id == atomic_load_explicit(&tti_fork_id, memory_order_relaxed);
-
-    if (ours)
-        parent->ops->replace(parent->backend, ranks, n);
-    tt_pg *pg = make(parent, ranks, n, opt);
-    if (ours)
-        parent->ops->replaced(parent->backend);
-    return pg;
 }
 
 tt_pg *tt_pg_subgroup(tt_pg *parent, const int *ranks, int n, const tt_pg_options *opt)
@@ -179,7 +185,7 @@ tt_pg *tt_pg_subgroup(tt_pg *parent, const int *ranks, int n, const tt_pg_option
         TT_FAIL(TT_ERR_INVALID, "subgroup of %s: expected at least one rank, got %d", parent->name,
                 n);
     else if (check_ranks(parent, ranks, n) == TT_OK)
-        pg = make_among(parent, ranks, n, opt);
+        pg = make(parent, ranks, n, opt);
     tti_mfree(made);
     return pg;
 }

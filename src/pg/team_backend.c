@@ -31,9 +31,9 @@ int tti_team_backend_dead(tti_backend *b, int *ranks)
     return tti_team_dead(team_of(b), ranks);
 }
 
-void tti_team_backend_replace(tti_backend *b, const int *ranks, int n)
+void tti_team_backend_replace(tti_backend *b, const int *ranks, int n, uint64_t id)
 {
-    tti_team_replace(team_of(b), ranks, n);
+    tti_team_replace(team_of(b), ranks, n, id);
 }
 
 void tti_team_backend_replaced(tti_backend *b)

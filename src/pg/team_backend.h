@@ -9,7 +9,7 @@ tt_status tti_team_backend_open(const tti_team_args *args, tti_backend **backend
 void tti_team_backend_close(tti_backend *b);
 void tti_team_backend_abort(tti_backend *b, const char *reason);
 int tti_team_backend_dead(tti_backend *b, int *ranks);
-void tti_team_backend_replace(tti_backend *b, const int *ranks, int n);
+void tti_team_backend_replace(tti_backend *b, const int *ranks, int n, uint64_t id);
 void tti_team_backend_replaced(tti_backend *b);
 tt_status tti_team_backend_run(tti_backend *b, const tti_coll *c);
 tt_status tti_team_backend_monitored(tti_backend *b, tti_monitored_by by, uint64_t seq,

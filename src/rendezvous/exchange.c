@@ -348,6 +348,11 @@ static tt_status look_at_pids(const tti_meeting *m, const char *step, int *next)
     return TT_OK;
 }
 
+/* What to do about it, at the end of the messages. */
+#define NO_STORE                                                                                \
+    "no group can be made any more (a store that outlives rank 0 is that of `tutti run`, or a " \
+    "file://)"
+
 /* Requests fail: without a launcher rank 0 of the world serves the store, and may have ended. */
 static tt_status fail_without_store(const tti_meeting *m, const char *step, tt_status st)
 {
@@ -361,12 +366,12 @@ static tt_status fail_without_store(const tti_meeting *m, const char *step, tt_s
             return TT_FAIL(
                 TT_ERR_PEER,
                 "group %s: %s: rank %d (pid %d on %.63s) has ended, and the store cannot "
-                "be reached since: %s",
+                "be reached since: %s; " NO_STORE,
                 m->group, step, r, m->idents[r].pid, m->idents[r].host, words);
     return TT_FAIL(
         st,
         "group %s: %s: the store, which global rank 0 serves unless a launcher does, cannot "
-        "be reached: %s",
+        "be reached: %s; " NO_STORE,
         m->group, step, words);
 }
 
@@ -430,6 +435,8 @@ static tt_status wait_done(const tti_meeting *m, const char *step, const void *m
         TT_TRY(look_who_gave_up(m, step));
         TT_TRY(look_at_pids(m, step, &next_pid));
         TT_TRY(look_at_exits(m, step));
+        if (m->look != NULL)
+            TT_TRY(m->look(m->look_ctx));
         if (left == 0)
             return fail_late(m, step);
     }

@@ -50,6 +50,9 @@ typedef struct tti_meeting {
     const tti_ident
         *idents; /* NULL in the first exchange, which is that of the idents themselves */
     int timeout_ms;
+    /* Optional: a failure, recorded, when waiting for the others has no sense any more; asked in every turn. */
+    tt_status (*look)(const void *ctx);
+    const void *look_ctx;
 } tti_meeting;
 
 /* Everybody's n bytes, in the order of ranks. Fails within 50 ms when a rank has died (PEER, with its rank, pid

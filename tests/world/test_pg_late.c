@@ -36,14 +36,34 @@ typedef enum deed {
     SUBGROUP, /* of all ranks */
     GROUP, /* another one of all ranks; only a launcher can know of a death before its first exchange */
     HALVES, /* an operation of sub-groups, then one of all; nobody is late, because halves without the victim may wait */
+    /* The half with the victim is in barriers of its own. The other one waits for a survivor of the first in a group in which
+     * the victim is not: only that survivor can know why it does not come. */
+    HALF_RECEIVES,
+    HALF_SENDS,
+    HALF_MONITORED,
+    HALF_MAKES_A_GROUP,
     N_DEEDS
 } deed;
 
-static const char *const deed_names[N_DEEDS] = {
-    "all_reduce", "broadcast", "reduce",   "all_gather",    "reduce_scatter",
-    "all_to_all", "gather",    "scatter",  "barrier",       "all_reduce in shared memory",
-    "monitored",  "receive",   "subgroup", "another group", "halves"
-};
+static const char *const deed_names[N_DEEDS] = { "all_reduce",
+                                                 "broadcast",
+                                                 "reduce",
+                                                 "all_gather",
+                                                 "reduce_scatter",
+                                                 "all_to_all",
+                                                 "gather",
+                                                 "scatter",
+                                                 "barrier",
+                                                 "all_reduce in shared memory",
+                                                 "monitored",
+                                                 "receive",
+                                                 "subgroup",
+                                                 "another group",
+                                                 "halves",
+                                                 "half receives",
+                                                 "half sends",
+                                                 "half in a monitored barrier",
+                                                 "half makes a group" };
 
 typedef struct trial {
     uint64_t seed;
@@ -64,6 +84,12 @@ typedef struct report {
     int64_t begun, told; /* ns, monotonic */
     char words[400];
 } report;
+
+typedef struct groups {
+    tt_pg *all;
+    tt_pg *half; /* from HALVES on */
+    tt_pg *rest; /* all but the victim, from HALF_RECEIVES on; NULL on the victim */
+} groups;
 
 typedef struct pipes {
     int ready[2], reports[2], go[MOST][2];
@@ -140,17 +166,53 @@ static tt_status made(tt_pg *pg)
     return st;
 }
 
-static tt_status in_halves(tt_pg *pg, tt_pg *half, const trial *t, int step)
+static tt_status in_halves(const groups *g, const trial *t, int step)
 {
     if (step == 0)
-        return collective(half, t, BARRIER, 0);
-    return collective(pg, t, (deed)(t->seed % (BARRIER + 1)), t->root);
+        return collective(g->half, t, BARRIER, 0);
+    return collective(g->all, t, (deed)(t->seed % (BARRIER + 1)), t->root);
+}
+
+static bool is_low(const trial *t, int rank)
+{
+    return rank < t->size / 2;
+}
+
+/* A message that does not fit what the library keeps for a receiver that does not ask for it. */
+enum { LONG = 1 << 20 };
+
+static tt_status with_a_survivor(const groups *g, const trial *t)
+{
+    int other = is_low(t, t->victim) ? 0 : t->size / 2; /* in the half of the victim, in `all` */
+    tt_status st = TT_OK;
+
+    other += other == t->victim;
+    other -= other > t->victim; /* in `rest` */
+    TT_SCOPE {
+        tt_tensor *x = tt_zeros(TT_SHAPE(LONG), TT_F32, TT_CPU);
+
+        st = t->what == HALF_RECEIVES ? tt_pg_recv(g->rest, x, other, 1, NULL, NULL, NULL)
+                                      : tt_pg_send(g->rest, x, other, 1, NULL, NULL);
+    }
+    return st;
+}
+
+static tt_status in_one_half(const groups *g, const trial *t)
+{
+    if (is_low(t, tt_pg_rank(g->all)) == is_low(t, t->victim))
+        return collective(g->half, t, BARRIER, 0);
+    if (t->what == HALF_MONITORED)
+        return tt_pg_monitored_barrier(g->rest, NULL);
+    if (t->what == HALF_MAKES_A_GROUP)
+        return made(tt_pg_subgroup(g->rest, NULL, 0, NULL));
+    return with_a_survivor(g, t);
 }
 
 /* Operation `step` of the trial; every rank calls the same ones. */
-static tt_status perform(tt_pg *pg, tt_pg *half, tt_store *store, const trial *t, int step)
+static tt_status perform(const groups *g, tt_store *store, const trial *t, int step)
 {
     tt_pg_options opt = { .timeout_ms = TIMEOUT_MS };
+    tt_pg *pg = g->all;
 
     switch (t->what) {
     case MONITORED:
@@ -162,28 +224,40 @@ static tt_status perform(tt_pg *pg, tt_pg *half, tt_store *store, const trial *t
     case GROUP:
         return made(tt_pg_new_store(store, tt_pg_rank(pg), t->size, &opt));
     case HALVES:
-        return in_halves(pg, half, t, step % 2);
+        return in_halves(g, t, step % 2);
+    case HALF_RECEIVES:
+    case HALF_SENDS:
+    case HALF_MONITORED:
+    case HALF_MAKES_A_GROUP:
+        return in_one_half(g, t);
     default:
         /* Operations with a root let others run ahead: the barrier needs everybody. */
         return collective(pg, t, step % 2 == 0 ? t->what : BARRIER, t->root);
     }
 }
 
-/* The survivors without the victim: a new group that works. */
-static bool regroup(tt_pg *pg, const trial *t)
+/* All ranks but the victim. */
+static tt_pg *without_victim(tt_pg *pg, const trial *t)
 {
     int ranks[MOST], n = 0;
-    bool ok = false;
 
     for (int i = 0; i < t->size; i++)
         if (i != t->victim)
             ranks[n++] = i;
-    tt_pg *rest = tt_pg_subgroup(pg, ranks, n, NULL);
+    return tt_pg_subgroup(pg, ranks, n, NULL);
+}
+
+/* The survivors without the victim: a new group that works. */
+static bool regroup(tt_pg *pg, const trial *t)
+{
+    bool ok = false;
+
+    tt_pg *rest = without_victim(pg, t);
     TT_SCOPE {
         tt_tensor *one = tt_ones(TT_SHAPE(1000), TT_F32, TT_CPU);
 
         ok = rest != NULL && tt_pg_all_reduce(rest, one, NULL, NULL) == TT_OK &&
-             tt_at(one, (int64_t[]){ 999 }) == n;
+             tt_at(one, (int64_t[]){ 999 }) == t->size - 1;
     }
     tt_pg_free(rest);
     return ok;
@@ -192,27 +266,37 @@ static bool regroup(tt_pg *pg, const trial *t)
 static tt_pg *half_of(tt_pg *pg, const trial *t)
 {
     int ranks[MOST], middle = t->size / 2, n = 0;
-    bool low = tt_pg_rank(pg) < middle;
+    bool low = is_low(t, tt_pg_rank(pg));
 
     for (int i = low ? 0 : middle; i < (low ? middle : t->size); i++)
         ranks[n++] = i;
     return tt_pg_subgroup(pg, ranks, n, NULL);
 }
 
+static bool make_groups(tt_pg *pg, const trial *t, groups *g)
+{
+    *g = (groups){ .all = pg };
+    if (t->what >= HALVES && (g->half = half_of(pg, t)) == NULL)
+        return false;
+    if (t->what > HALVES && tt_pg_rank(pg) != t->victim)
+        return (g->rest = without_victim(pg, t)) != NULL;
+    return true;
+}
+
 static void run_rank(const trial *t, tt_store *store, tt_pg *pg, int rank, const pipes *p)
 {
     report r = { .rank = rank };
-    tt_pg *half = t->what == HALVES ? half_of(pg, t) : NULL;
+    groups g;
     char c = 'r';
 
-    if ((t->what == HALVES && half == NULL) || write(p->ready[1], &c, 1) != 1 ||
+    if (!make_groups(pg, t, &g) || write(p->ready[1], &c, 1) != 1 ||
         read(p->go[rank][0], &c, 1) != 1)
         _exit(3);
     while (rank == t->victim && t->idle)
         pause();
     r.begun = tti_now_ns();
     for (int step = 0; r.status == TT_OK; step++)
-        r.status = perform(pg, half, store, t, step);
+        r.status = perform(&g, store, t, step);
     r.told = tti_now_ns();
     snprintf(r.words, sizeof r.words, "%s", tt_last_error());
     if (write(p->reports[1], &r, sizeof r) != sizeof r)
@@ -222,7 +306,8 @@ static void run_rank(const trial *t, tt_store *store, tt_pg *pg, int rank, const
         snprintf(r.words, sizeof r.words, "%s", tt_last_error());
     if (write(p->reports[1], &r, sizeof r) != sizeof r)
         _exit(4);
-    tt_pg_free(half);
+    tt_pg_free(g.rest);
+    tt_pg_free(g.half);
     tt_pg_free(pg);
 }
 
@@ -389,7 +474,7 @@ static trial random_trial(uint64_t *state, int number)
     trial t = { .seed = next_random(state), .size = 2 + (int)(next_random(state) % (MOST - 1)) };
 
     t.what = (deed)(next_random(state) % N_DEEDS);
-    if (t.what == HALVES && t.size < 4)
+    if (t.what >= HALVES && t.size < 4)
         t.size = 4;
     t.victim = (int)(next_random(state) % (uint64_t)t.size);
     t.root = (int)(next_random(state) % (uint64_t)t.size);
@@ -398,7 +483,7 @@ static trial random_trial(uint64_t *state, int number)
     t.launcher = t.what == GROUP || next_random(state) % 2 == 0;
     t.delay_us = (int)(next_random(state) % 20000);
     for (int i = 0; i < t.size; i++)
-        t.late[i] = next_random(state) % 3 == 0 && i != t.victim && t.what != HALVES;
+        t.late[i] = next_random(state) % 3 == 0 && i != t.victim && t.what < HALVES;
     if (n_late(&t) >
         0) /* a victim that took part may have done all of it: then the others may wait for late ones */
         t.idle = true;
@@ -433,4 +518,38 @@ TT_TEST_LIMIT(pg_late, survivors_are_told_whoever_else_is_late, 1800)
                 (double)times[n_times * 99 / 100] * 1e-6, (double)times[n_times - 1] * 1e-6);
     free(times);
     TT_CHECK_EQ(bad, 0);
+}
+
+/* Every deed of halves, with the victim in the lower half and in the upper one. */
+static void try_half(deed what)
+{
+    int64_t times[2 * MOST];
+    int n_times = 0;
+
+    for (int victim = 0; victim < 5; victim += 4) {
+        trial t = { .size = 5, .victim = victim, .what = what, .n = 100, .delay_us = 1000 };
+
+        snprintf(t.path, sizeof t.path, "%s/half.%d.%d", tt_test_tmpdir(), (int)what, victim);
+        run_trial(&t, times, &n_times);
+    }
+}
+
+TT_TEST_LIMIT(pg_late, survivors_in_a_receive_of_another_group_are_told, 300)
+{
+    try_half(HALF_RECEIVES);
+}
+
+TT_TEST_LIMIT(pg_late, survivors_in_a_send_of_another_group_are_told, 300)
+{
+    try_half(HALF_SENDS);
+}
+
+TT_TEST_LIMIT(pg_late, survivors_in_a_monitored_barrier_of_another_group_are_told, 300)
+{
+    try_half(HALF_MONITORED);
+}
+
+TT_TEST_LIMIT(pg_late, survivors_who_make_another_group_are_told, 300)
+{
+    try_half(HALF_MAKES_A_GROUP);
 }
