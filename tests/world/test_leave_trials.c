@@ -26,6 +26,7 @@
 #include "tutti/zero.h"
 
 enum { MOST_RANKS = 8, TENSORS = 3, STEPS = 400, ROWS = 4, FEATURES = 128 };
+enum { SUDDEN_ENOUGH = 6 };
 enum { LIMIT_MS = 60000 }; /* of anything that should end by itself */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { TRIALS = 3 };
@@ -43,6 +44,8 @@ static const char *const fault_names[] = { "stopped", "slow", "aborted" };
 typedef struct board {
     _Atomic int open, left, ended; /* ranks that did */
     _Atomic int64_t wrong;         /* elements */
+    _Atomic int inside;            /* the victim is in an operation now */
+    _Atomic int struck;            /* it was when it was stopped or aborted */
 } board;
 
 typedef struct trial {
@@ -106,6 +109,13 @@ static void check_all(const player *p, float value)
         count_wrong(p, p->plain, p->t->n, value);
 }
 
+/* Around the operations of a step: what comes before and after them is the rank's own business. */
+static void set_inside(const player *p, bool inside)
+{
+    if (p->rank == p->t->victim)
+        atomic_store(&p->t->b->inside, inside);
+}
+
 /* ---- one step of each subject ---------------------------------------------------------------- */
 
 static float mean_of_ranks(const player *p)
@@ -120,6 +130,7 @@ static tt_status step_tensors(player *p)
     tt_status st = TT_OK, one;
 
     set_all(p, (float)(p->rank + 1));
+    set_inside(p, true);
     for (int k = 0; k < n; k++) {
         one = tt_pg_all_reduce(p->pg, p->tensors[k], NULL, n > 1 ? &works[k] : NULL);
         st = st != TT_OK ? st : one;
@@ -130,6 +141,7 @@ static tt_status step_tensors(player *p)
             st = st != TT_OK ? st : one;
             tt_work_free(works[k]);
         }
+    set_inside(p, false);
     if (st == TT_OK)
         check_all(p, mean_of_ranks(p) * (float)p->t->size);
     return st;
@@ -143,7 +155,11 @@ static tt_status step_ddp(player *p)
     TT_SCOPE {
         tt_tensor *x = tt_full(TT_SHAPE(ROWS, FEATURES), p->rank + 1, TT_F32, TT_CPU);
 
-        st = tt_backward(tt_sum(tt_ddp_forward(p->ddp, x)));
+        tt_tensor *loss = tt_sum(tt_ddp_forward(p->ddp, x));
+
+        set_inside(p, true);
+        st = tt_backward(loss);
+        set_inside(p, false);
     }
     p->tensors[0] = tt_grad_of(tt_module_param_at(p->module, 0));
     if (st == TT_OK)
@@ -156,9 +172,11 @@ static tt_status step_reducer(player *p)
     tt_status st;
 
     set_all(p, (float)(p->rank + 1));
+    set_inside(p, true);
     st = tt_reducer_ready(p->reducer, 0);
     if (st == TT_OK)
         st = tt_reducer_wait(p->reducer);
+    set_inside(p, false);
     if (st == TT_OK)
         check_all(p, mean_of_ranks(p));
     return st;
@@ -167,8 +185,11 @@ static tt_status step_reducer(player *p)
 /* Gradients are one and the rate is 1/2. */
 static tt_status step_zero(player *p)
 {
-    tt_status st = tt_zero_step(p->zero);
+    tt_status st;
 
+    set_inside(p, true);
+    st = tt_zero_step(p->zero);
+    set_inside(p, false);
     if (st == TT_OK)
         check_all(p, -0.5f * (float)(p->step + 1));
     return st;
@@ -237,6 +258,7 @@ static void *abort_later(void *ctx)
     player *p = ctx;
 
     usleep((useconds_t)p->t->delay_us);
+    atomic_store(&p->t->b->struck, atomic_load(&p->t->b->inside));
     tt_pg_abort(p->pg, "enough");
     return NULL;
 }
@@ -284,9 +306,12 @@ static void rank_main(const trial *t, int rank)
 static void stop_and_continue(const trial *t, pid_t pid)
 {
     int64_t limit = tti_deadline(LIMIT_MS);
+    siginfo_t info;
 
     usleep((useconds_t)t->delay_us);
     kill(pid, SIGSTOP);
+    waitid(P_PID, (id_t)pid, &info, WSTOPPED | WEXITED | WNOWAIT);
+    atomic_store(&t->b->struck, atomic_load(&t->b->inside));
     await_count(&t->b->left, t->size - 1);
     while (atomic_load(&t->b->ended) < t->size && tti_now_ns() < limit) {
         kill(pid, SIGCONT);
@@ -329,10 +354,13 @@ static bool run_trial(const trial *t)
 static void run_trials(subject first, subject last, int n)
 {
     uint64_t seed = tt_test_seed();
+    int n_run = 0, n_sudden = 0, n_struck = 0;
+    int64_t wrong = 0;
+    bool ok = true;
     board *b = mmap(NULL, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     TT_REQUIRE(b != MAP_FAILED);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && ok; i++) {
         uint64_t h = golden_hash(seed, (uint64_t)i), g = golden_hash(h, 1);
         trial t = { .what = (subject)(first + (subject)(h % (uint64_t)(last - first + 1))),
                     .how = (fault)(h / 8 % N_FAULTS),
@@ -345,11 +373,18 @@ static void run_trials(subject first, subject last, int n)
         t.victim = (int)(g / 7 % (uint64_t)t.size);
         *b = (board){ 0 };
         snprintf(t.path, sizeof t.path, "%s/meet%d-%d", tt_test_tmpdir(), (int)first, i);
-        if (!run_trial(&t))
-            break;
+        n_run++;
+        ok = run_trial(&t);
+        n_sudden += t.how != SLOW;
+        n_struck += atomic_load(&b->struck);
+        wrong += atomic_load(&b->wrong);
     }
     munmap(b, sizeof *b);
-    tt_test_note("%d trials", n);
+    tt_test_note("seed %llu, %d trials, %lld wrong elements; %d ranks were stopped or aborted, %d "
+                 "of them inside an operation",
+                 (unsigned long long)seed, n_run, (long long)wrong, n_sudden, n_struck);
+    if (n_sudden >= SUDDEN_ENOUGH) /* else the trials say nothing about what they are for */
+        TT_CHECK_GT(n_struck, 0);
 }
 
 static int trials_wanted(void)

@@ -279,6 +279,109 @@ TT_TEST_LIMIT(coll_leave, stopped_ranks_write_into_nobodys_memory, 300)
     }
 }
 
+/* ---- ranks that replace the team ------------------------------------------------------------- */
+
+enum { INSIDE = 0, MAY_WRITE = 1, REUSED = 2, WRITTEN = 3 }; /* words of the world */
+
+static struct held {
+    world *w;
+    char *page; /* that the operation cannot get at before `until` is set */
+    size_t bytes;
+    int until; /* a word */
+} held;
+
+/* Holds the thread in the middle of the operation. */
+static void hold(int signal_number, siginfo_t *info, void *ctx)
+{
+    (void)ctx;
+    if ((char *)info->si_addr < held.page || (char *)info->si_addr >= held.page + held.bytes) {
+        signal(signal_number, SIG_DFL); /* not ours: the instruction fails again */
+        return;
+    }
+    atomic_fetch_add(&world_words(held.w)[INSIDE], 1);
+    while (atomic_load(&world_words(held.w)[held.until]) == 0)
+        sched_yield();
+    mprotect(held.page, held.bytes, PROT_READ | PROT_WRITE);
+}
+
+/* The rank's own part of the sum cannot be read before the word is set. */
+static void hold_until(world *w, int rank, const buffers *b, int word)
+{
+    struct sigaction act = { .sa_sigaction = hold, .sa_flags = SA_SIGINFO };
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *part = (char *)b->in + (size_t)rank * b->bytes_in / SLICES + b->bytes_in / SLICES / 2;
+
+    held = (struct held){ w, part - (uintptr_t)part % page, page, word };
+    sigaction(SIGSEGV, &act, NULL);
+    TT_REQUIRE_EQ(mprotect(held.page, page, PROT_NONE), 0);
+}
+
+typedef struct operation {
+    tti_team *team;
+    const late *l;
+    const buffers *b;
+} operation;
+
+static void *operate(void *ctx)
+{
+    const operation *o = ctx;
+
+    take_part(o->team, o->l, o->b, soon());
+    return NULL;
+}
+
+/* Rank 1 is in the sum, on another thread, when its program makes a group without rank 2, which died. It has said that it
+ * failed then, but the sum goes on as late as it likes. */
+static void replace_inside(world *w, tti_team *team, const late *l, const buffers *b)
+{
+    static const int survivors[] = { 0, 1 };
+    operation o = { team, l, b };
+    int dead[SLICES];
+    pthread_t thread;
+
+    hold_until(w, 1, b, REUSED);
+    TT_REQUIRE_EQ(pthread_create(&thread, NULL, operate, &o), 0);
+    world_await(w, INSIDE, 2); /* rank 0 is held, too */
+    kill(world_pid(w, 2), SIGKILL);
+    for (int64_t limit = soon(); tti_team_dead(team, dead) == 0; sched_yield())
+        TT_REQUIRE_LT(tti_now_ns(), limit);
+    tti_team_replace(team, survivors, 2, 5);
+    atomic_store(&world_words(w)[MAY_WRITE], 1);
+    pthread_join(thread, NULL);
+    atomic_store(&world_words(w)[WRITTEN], 1);
+    tti_team_replaced(team);
+}
+
+static void one_replaces(world *w, int rank, void *ctx)
+{
+    late l = { .kind = TTI_COLL_ALL_REDUCE, .heap = true, .in_place = true };
+    tti_team *team = world_team(w, rank);
+    buffers b;
+
+    (void)ctx;
+    open_buffers(team, &l, &b);
+    fill_floats(b.in, b.bytes_in, 1);
+    if (rank == 1) {
+        replace_inside(w, team, &l, &b);
+    } else {
+        if (rank == 0)
+            hold_until(w, 0, &b, MAY_WRITE);
+        TT_CHECK_EQ(take_part(team, &l, &b, soon()), TT_ERR_PEER);
+        TT_CHECK_CONTAINS(tt_last_error(), "rank 2 (pid");
+        fill_floats(b.in, b.bytes_in, 77);
+        atomic_store(&world_words(w)[REUSED], 1);
+        world_await(w, WRITTEN, 1);
+        TT_CHECK_EQ(wrong_floats(b.in, b.bytes_in, 77), 0);
+    }
+    close_buffers(team, &l, &b);
+    tti_team_close(team);
+}
+
+TT_TEST_LIMIT(coll_leave, ranks_that_replace_the_team_write_into_nobodys_memory, 120)
+{
+    world_run(3, &(world_options){ .may_die = true }, one_replaces, NULL);
+}
+
 /* ---- the heap itself --------------------------------------------------------------------------- */
 
 /* A second mapping of the file of this memory, as a peer has it. */
