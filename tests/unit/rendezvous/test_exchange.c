@@ -301,6 +301,87 @@ TT_TEST(exchange, blames_the_silent_rank_and_not_who_gave_up)
     tt_store_free(s);
 }
 
+/* ---- how long a death takes to be noticed --------------------------------------------------------- */
+
+/* A store in whose time nothing happens: a wait for a key that is not there is over at once. What was asked for is added up. */
+typedef struct timeless {
+    tt_store *memory;
+    int n_waits, asked_ms;
+} timeless;
+
+static tt_status timeless_set(void *ctx, const char *key, const void *data, size_t size)
+{
+    return tt_store_set(((timeless *)ctx)->memory, key, data, size);
+}
+
+static tt_status timeless_get(void *ctx, const char *key, int timeout_ms, tt_blob *blob_p)
+{
+    (void)timeout_ms;
+    return tt_store_get(((timeless *)ctx)->memory, key, blob_p);
+}
+
+static tt_status timeless_add(void *ctx, const char *key, int64_t delta, int64_t *value_p)
+{
+    return tt_store_add(((timeless *)ctx)->memory, key, delta, value_p);
+}
+
+static tt_status timeless_check(void *ctx, const char *const *keys, int n, bool *present_p)
+{
+    return tt_store_check(((timeless *)ctx)->memory, keys, n, present_p);
+}
+
+static tt_status timeless_wait(void *ctx, const char *const *keys, int n, int timeout_ms)
+{
+    timeless *t = ctx;
+    bool present = false;
+
+    t->n_waits++;
+    t->asked_ms += timeout_ms;
+    TT_REQUIRE_LT(t->n_waits, 1000); /* it waits in vain */
+    return tt_store_check(t->memory, keys, n, &present) == TT_OK && present ? TT_OK
+                                                                            : TT_ERR_TIMEOUT;
+}
+
+static void timeless_free(void *ctx)
+{
+    tt_store_free(((timeless *)ctx)->memory);
+}
+
+/* The promise is 50 ms: a turn of waiting is 20, and the launcher has another 20 to say how the rank ended. */
+TT_TEST(exchange, looks_for_the_dead_after_20_ms_of_waiting)
+{
+    static const tt_store_ops ops = { .abi = TT_STORE_ABI,
+                                      .name = "timeless",
+                                      .set = timeless_set,
+                                      .get = timeless_get,
+                                      .add = timeless_add,
+                                      .wait = timeless_wait,
+                                      .check = timeless_check,
+                                      .free = timeless_free };
+
+    for (int launcher = 0; launcher < 2; launcher++) {
+        timeless t = { .memory = tt_store_memory_new() };
+        tt_store *s = tt_store_user_new(&ops, &t);
+        rank r = { .store = s, .rank = 0, .timeout_ms = 60000 };
+        tti_meeting m = meeting(&r, s);
+        tti_ident idents[SIZE];
+        int mine = 1, all[SIZE];
+
+        TT_REQUIRE_NOT_NULL(s);
+        for (int i = 0; i < SIZE; i++)
+            TT_REQUIRE_OK(tti_ident_self(i, SIZE, &idents[i]));
+        idents[3].pid = ended_process();
+        m.idents = idents;
+        if (launcher != 0)
+            TT_CHECK_OK(tti_exit_announce(t.memory));
+        TT_CHECK_ERR_SAYS(tti_exchange(&m, "start", &mine, sizeof mine, all), TT_ERR_PEER,
+                          "rank 3 (pid");
+        TT_CHECK_EQ(t.n_waits, 1 + launcher);
+        TT_CHECK_LE(t.asked_ms, 20 + 20 * launcher);
+        tt_store_free(s);
+    }
+}
+
 /* Nobody knows the processes yet but through what they said in this very exchange. */
 TT_TEST(exchange, notices_a_death_in_the_exchange_of_identities)
 {
@@ -376,6 +457,7 @@ TT_TEST(exchange, names_rank_0_when_the_store_is_gone)
         TT_CHECK_CONTAINS(tt_last_error(),
                           known != 0 ? "rank 0 (pid" : "which global rank 0 serves");
         TT_CHECK_CONTAINS(tt_last_error(), "cannot be reached");
+        TT_CHECK_CONTAINS(tt_last_error(), "no group can be made any more");
         tt_store_free(s);
     }
 }
