@@ -42,7 +42,6 @@ typedef struct tti_nodes {
     int64_t *beats, *beat_ns; /* of node 0: what it last saw, and when it changed */
     uint64_t n_lost;          /* of node 0: how many connections to it broke, as it last saw */
     int64_t broken_ns;        /* when it saw the last one break; 0: none */
-    bool has_gone;            /* a node is gone: nobody waits until it has left */
 } tti_nodes;
 
 /* ---- keys ----------------------------------------------------------------------------------- */
@@ -231,8 +230,8 @@ static bool is_gone(const tti_nodes *d, int64_t beat_ns, int64_t now)
            (suspected && now - d->broken_ns > (int64_t)BROKEN_MS * 1000000);
 }
 
-/* Node 0: the first launcher whose number has not changed for long; -1. */
-static int silent_node(tti_nodes *d)
+/* Node 0: looks whether connections broke, and which numbers changed. */
+static void look_at_beats(tti_nodes *d)
 {
     uint64_t n_lost = tti_store_tcp_lost(d->control);
 
@@ -248,10 +247,31 @@ static int silent_node(tti_nodes *d)
             d->beats[i] = beat;
             d->beat_ns[i] = now;
         }
-        if (is_gone(d, d->beat_ns[i], now))
-            return i;
     }
+}
+
+/* Node 0: the first launcher whose number has not changed for long; -1. */
+static int silent_node(tti_nodes *d)
+{
+    look_at_beats(d);
+    for (int i = 1; i < d->n; i++)
+        if (is_gone(d, d->beat_ns[i], tti_now_ns()))
+            return i;
     return -1;
+}
+
+/* Node 0: whether every other launcher has left the round or is gone. */
+static bool all_left(tti_nodes *d)
+{
+    look_at_beats(d);
+    for (int i = 1; i < d->n; i++) {
+        int64_t left = 0;
+
+        if (tt_store_add(d->control, KEY(d, "left", i), 0, &left) == TT_OK && left == 0 &&
+            !is_gone(d, d->beat_ns[i], tti_now_ns()))
+            return false;
+    }
+    return true;
 }
 
 static tt_status set_verdict(tti_nodes *d, const char *text, char *got, size_t size)
@@ -294,7 +314,6 @@ static void *listen_for_verdict(void *arg)
         }
         int gone = d->me == 0 ? silent_node(d) : -1;
         if (gone >= 0) {
-            d->has_gone = true;
             snprintf(text, sizeof text, "fail -1 1 the launcher of node %d is gone", gone);
             (void)set_verdict(d, text, NULL, 0);
         }
@@ -355,7 +374,7 @@ tt_status tti_nodes_round(tti_job *job)
     snprintf(job->master_addr, sizeof job->master_addr, "%s",
              job->opt.master_addr != NULL ? job->opt.master_addr : d->host);
     TT_TRY(d->me == 0 ? host_round(job, d) : guest_round(job, d));
-    d->decided = d->has_gone = false;
+    d->decided = false;
     d->broken_ns = 0;
     memset(d->beat_ns, 0, (size_t)d->n * sizeof *d->beat_ns);
     atomic_store_explicit(&d->stop, false, memory_order_release);
@@ -454,13 +473,10 @@ tt_status tti_nodes_finish(tti_job *job)
         await_verdict(job);
     thread_stop(d);
     /* The stores stay until everyone knows. */
-    if (tt_store_add(d->control, KEY(d, "left", -1), 1, &n) != TT_OK)
+    if (tt_store_add(d->control, KEY(d, "left", d->me), 1, &n) != TT_OK)
         return TT_OK;
-    while (d->me == 0 && n < d->n - d->has_gone && tti_ms_left(deadline) > 0) {
+    while (d->me == 0 && !all_left(d) && tti_ms_left(deadline) > 0)
         poll(NULL, 0, 5);
-        if (tt_store_add(d->control, KEY(d, "left", -1), 0, &n) != TT_OK)
-            break;
-    }
     return TT_OK;
 }
 

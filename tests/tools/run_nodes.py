@@ -173,6 +173,41 @@ def a_killed_launcher_is_noticed_by_its_broken_connection():
                 p.communicate()
 
 
+def seconds_after_two_deaths():
+    """Kills the launchers of nodes 1 and 2 of three; gives the seconds until that of node 0 has ended."""
+    port, env = free_port(), {"TUTTI_JOB_SECRET": "s" * 20}
+    with tempfile.TemporaryDirectory() as d:
+        program = ["sh", "-c", "echo $$ > $0/pid$RANK; exec sleep 60", d]
+        nodes = [node(k, 3, port, ["--grace", 1], program, env) for k in range(3)]
+        try:
+            end = time.monotonic() + LIMIT
+            while len(os.listdir(d)) < 3:
+                assert time.monotonic() < end, "the ranks did not start"
+                time.sleep(0.002)
+            begin = time.monotonic()
+            for p in nodes[1:]:
+                p.kill()
+            _, err = nodes[0].communicate(timeout=LIMIT)
+            assert nodes[0].returncode == 1, (nodes[0].returncode, err)
+            assert re.search(r"the launcher of node [12] is gone", err), err
+            return time.monotonic() - begin
+        finally:
+            for p in nodes:
+                if p.poll() is None:
+                    p.kill()
+                p.communicate()
+
+
+@test
+def nobody_waits_for_the_farewell_of_two_killed_launchers():
+    # Their connections broke, which takes 2 s to be sure of; waiting for a farewell takes another 10. The best of some
+    # attempts counts, because the machine may be busy.
+    times = []
+    while len(times) < 4 and min(times, default=60) > 10:
+        times.append(seconds_after_two_deaths())
+    assert min(times) <= 10, times
+
+
 # ---- secrets --------------------------------------------------------------------------------------------
 
 @test
