@@ -233,11 +233,8 @@ static bool is_gone(const tti_nodes *d, int64_t beat_ns, int64_t now)
 /* Node 0: looks whether connections broke, and which numbers changed. */
 static void look_at_beats(tti_nodes *d)
 {
-    uint64_t n_lost = tti_store_tcp_lost(d->control);
+    uint64_t n_lost;
 
-    if (n_lost != d->n_lost)
-        d->broken_ns = tti_now_ns();
-    d->n_lost = n_lost;
     for (int i = 1; i < d->n; i++) {
         int64_t beat, now = tti_now_ns();
 
@@ -248,6 +245,11 @@ static void look_at_beats(tti_nodes *d)
             d->beat_ns[i] = now;
         }
     }
+    /* After the numbers: the last one of a launcher whose connection broke must not seem to be later than that. */
+    n_lost = tti_store_tcp_lost(d->control);
+    if (n_lost != d->n_lost)
+        d->broken_ns = tti_now_ns();
+    d->n_lost = n_lost;
 }
 
 /* Node 0: the first launcher whose number has not changed for long; -1. */
