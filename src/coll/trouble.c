@@ -131,11 +131,13 @@ bool tti_did_part(const tti_team *team, int rank)
                team->last_phase;
 }
 
-/* A peer has timed out less than a second before this rank does: it is better to list the missing ranks oneself. */
-static bool times_out_soon_too(const tti_team *team, const tti_block *b)
+/* A peer has timed out, or left in peace, less than a second before this rank times out: that is what the caller asked for, and
+ * this rank can list all that are missing. */
+static bool rather_times_out(const tti_team *team, const tti_block *b, int standing)
 {
-    return b->status == TT_ERR_TIMEOUT && team->deadline_ns != TTI_NEVER &&
-           team->deadline_ns - tti_now_ns() < 1000000000;
+    return (standing == TTI_STANDING_LEFT ||
+            (standing == TTI_STANDING_FAILED && b->status == TT_ERR_TIMEOUT)) &&
+           team->deadline_ns != TTI_NEVER && team->deadline_ns - tti_now_ns() < 1000000000;
 }
 
 /* A rank that said that it left, failed or aborted. Aborts count in any case. */
@@ -144,8 +146,7 @@ static tt_status check_standing(tti_team *team, int rank, bool waited_for, const
     const tti_block *b = team->peers[rank].block;
     int standing = atomic_load_explicit(&b->state, memory_order_acquire);
 
-    if (standing == TTI_STANDING_HERE ||
-        (standing == TTI_STANDING_FAILED && times_out_soon_too(team, b)))
+    if (standing == TTI_STANDING_HERE || rather_times_out(team, b, standing))
         return TT_OK;
     if (standing != TTI_STANDING_ABORTED && !waited_for && tti_did_part(team, rank))
         return TT_OK;
@@ -256,20 +257,34 @@ static int furthest_behind(const tti_team *team, int waited_for)
     return waited_for;
 }
 
+/* "; rank 1 (pid 77 on anna) left the group", for those who did. */
+static void add_those_who_left(tti_team *team, tti_text *t)
+{
+    for (int r = 0; r < team->size; r++)
+        if (atomic_load_explicit(&team->peers[r].block->state, memory_order_acquire) ==
+            TTI_STANDING_LEFT) {
+            tti_text_add(t, "; ");
+            tti_add_fate(team, r, t);
+        }
+}
+
 tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing)
 {
-    tti_text came = { 0 }, missing = { 0 };
+    tti_text came = { 0 }, missing = { 0 }, left = { 0 };
     tt_error_info here = { 0 }, e = { .kind = TT_ERROR_MISSING };
     tt_status st;
 
     waited_for = furthest_behind(team, waited_for);
     add_ranks(team, team->n, true, &came, &here);
     add_ranks(team, team->n, false, &missing, &e);
-    st = TT_FAIL(
-        TT_ERR_TIMEOUT, "group %s: %s %llu: timed out waiting for rank %d; %s came, %s did not",
-        team->group, doing->what, (unsigned long long)doing->seq,
-        team->peers[waited_for].who.global_rank, tti_text_str(&came), tti_text_str(&missing));
+    add_those_who_left(team, &left);
+    st = TT_FAIL(TT_ERR_TIMEOUT,
+                 "group %s: %s %llu: timed out waiting for rank %d; %s came, %s did not%s",
+                 team->group, doing->what, (unsigned long long)doing->seq,
+                 team->peers[waited_for].who.global_rank, tti_text_str(&came),
+                 tti_text_str(&missing), tti_text_str(&left));
     add_fields(team, doing, &e);
+    tti_text_fini(&left);
     tti_text_fini(&came);
     tti_text_fini(&missing);
     return st;

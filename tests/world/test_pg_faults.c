@@ -347,6 +347,68 @@ TT_TEST_RANKS(2, pg_faults, no_descriptor_is_left)
     tt_store_free(store);
 }
 
+static void await_keys(tt_store *store, int64_t wanted)
+{
+    double limit = now_s() + 30;
+    int64_t n = 0;
+
+    while (n < wanted && TT_CHECK(now_s() < limit))
+        TT_REQUIRE_OK(tt_store_count(store, &n));
+}
+
+/* Rank 2 is stopped while the others make a group with it. Rank 0 gives up first and ends: the others still name rank 2, and
+ * nobody else. */
+static void make_with_a_stopped_rank(bool first_group)
+{
+    static const int patience_ms[] = { 300, 60000, 60000, 60000 };
+    tt_pg_options opt = { .timeout_ms = 20000 };
+    int me = tt_test_rank();
+    int64_t n_before = 0;
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/store", tt_test_tmpdir());
+    tt_store *store = tt_store_file_open(path), *view = tt_store_prefix_new("next", store);
+    tt_pg *pg = tt_pg_new_store(store, me, 4, &opt), *next;
+    TT_REQUIRE(pg != NULL && view != NULL);
+    tt_test_barrier();
+    if (me == 0)
+        TT_REQUIRE_OK(tt_store_count(store, &n_before));
+    tt_test_barrier();
+    if (me == 0) {
+        tt_test_expect_exit(0, 0);
+        await_keys(store, n_before + 3); /* two values and their count: ranks 1 and 3 are there */
+    }
+    if (me == 2) {
+        kill(getpid(), SIGSTOP);
+    } else {
+        opt.timeout_ms = patience_ms[me];
+        next = first_group ? tt_pg_new_store(view, me, 4, &opt) : tt_pg_subgroup(pg, NULL, 0, &opt);
+        TT_CHECK_NULL(next);
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_TIMEOUT);
+        TT_CHECK_CONTAINS(tt_last_error(), "waited 300 ms for 1 of 4 ranks: 2");
+        for (int r = 0; r < 4; r++)
+            TT_CHECK(r == 2 || !names(tt_last_error(), r));
+    }
+    if (me == 0)
+        _exit(0);
+    if (me != 2) /* ranks 1 and 3 have been told */
+        TT_CHECK_OK(tt_test_file_barrier(2, 60000));
+    kill((pid_t)tt_test_rank_pid(2), SIGCONT);
+    tt_pg_free(pg);
+    tt_store_free(view);
+    tt_store_free(store);
+}
+
+TT_TEST_RANKS_LIMIT(4, pg_faults, a_stopped_rank_is_named_when_a_first_group_is_made, 120)
+{
+    make_with_a_stopped_rank(true);
+}
+
+TT_TEST_RANKS_LIMIT(4, pg_faults, a_stopped_rank_is_named_when_a_subgroup_is_made, 120)
+{
+    make_with_a_stopped_rank(false);
+}
+
 TT_TEST_RANKS(3, pg_faults, abort_ends_everybody)
 {
     char path[4096];

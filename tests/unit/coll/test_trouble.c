@@ -219,6 +219,34 @@ TT_TEST(coll_trouble, a_rank_that_left_is_missed)
     world_run(2, &(world_options){ .threads = true }, one_leaves, NULL);
 }
 
+/* Rank 1 has left. Who asked for less than a second is told of the time-out it asked for, and that rank 1 left. */
+static void one_leaves_in_a_short_time(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+
+    (void)ctx;
+    TT_CHECK_OK(reduce_once(team, 8, soon()));
+    if (rank == 1) {
+        tti_team_close(team);
+        atomic_store(&world_words(w)[0], 1);
+        return;
+    }
+    world_await(w, 0, 1);
+    TT_CHECK_ERR_SAYS(reduce_once(team, 8, tti_deadline(rank == 0 ? 1 : 100)), TT_ERR_TIMEOUT,
+                      "left the group");
+    TT_CHECK_CONTAINS(tt_last_error(), "timed out waiting for rank 1; ");
+    TT_CHECK_CONTAINS(tt_last_error(), "; rank 1 (pid ");
+    atomic_fetch_add(&world_words(w)[1], 1);
+    world_await(w, 1, 2);
+    tti_team_close(team);
+}
+
+TT_TEST(coll_trouble, a_short_time_out_is_one_though_a_rank_left)
+{
+    world_run(3, NULL, one_leaves_in_a_short_time, NULL);
+    world_run(3, &(world_options){ .threads = true }, one_leaves_in_a_short_time, NULL);
+}
+
 /* ---- different calls ------------------------------------------------------------------------------ */
 
 static void calls_differ(world *w, int rank, void *ctx)
