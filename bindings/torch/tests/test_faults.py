@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank is killed in the middle of an operation: the others say who, at once, and go on without it."""
+"""A rank is killed in the middle of an operation: the others say who, at once, and go on without it. One that is stopped
+changes nothing in the tensors of those who went on."""
 
 import os
+import random
 import signal
 import time
 import unittest
@@ -148,6 +150,61 @@ def exits(rank, size, how):
     with raises(dist.DistBackendError, f"rank {size - 1}"):
         while True:
             dist.all_reduce(torch.ones(N))
+
+
+def stop_while_reducing(pid, inside):
+    """A child of the first rank stops the victim at some moment after it has begun to reduce."""
+    moment = random.random() * 0.05
+    if os.fork() == 0:
+        while not os.path.exists(inside):
+            time.sleep(0.001)
+        time.sleep(moment)
+        os.kill(pid, signal.SIGSTOP)
+        os._exit(0)
+
+
+def stopped(rank, size, folder, shared):
+    """The last rank is stopped inside an operation for longer than the time-out of the others, who then have something
+    else in their tensors. It goes on where it was: what it writes must not arrive there. Gives the wrong elements."""
+    victim = size - 1
+    group = dist.distributed_c10d._get_default_group()
+    store = dist.distributed_c10d._get_default_store()
+    n = 1 << 20
+    t = tutti_torch.empty(n) if shared else torch.empty(n)
+    opts = dist.AllreduceOptions()
+    opts.timeout = seconds(60 if rank == victim else 0.5)
+    if rank == victim:
+        store.set("pid", str(os.getpid()))
+    inside = os.path.join(folder, "inside")
+    if rank == 0:
+        stop_while_reducing(int(store.get("pid")), inside)
+    dist.barrier()
+    if rank == victim:
+        open(inside, "w").close()
+    with raises(dist.DistBackendError):
+        while True:
+            t.fill_(1)
+            group.allreduce([t], opts).wait()
+            expect(bool((t == size).all()), "a sum that was told to be right is wrong")
+    t.fill_(77)
+    store.set(f"left{rank}", "1")
+    if rank == 0:
+        store.wait([f"left{r}" for r in range(size - 1)])
+        os.wait()  # it has been stopped
+        os.kill(int(store.get("pid")), signal.SIGCONT)
+    store.wait([f"left{victim}"])  # the last rank has come and gone
+    wrong = int((t != 77).sum())
+    store.set(f"seen{rank}", "1")
+    store.wait([f"seen{r}" for r in range(size)])
+    return wrong
+
+
+class Stopped(unittest.TestCase):
+    def test_its_late_writes_do_not_arrive(self):
+        random.seed(os.environ.get("TUTTI_TEST_SEED", "5"))
+        for shared in (True,) * 6 + (False,):
+            with self.subTest(shared=shared), scratch() as folder:
+                self.assertEqual(run(3, stopped, folder, shared), [0, 0, 0])
 
 
 class Killed(unittest.TestCase):

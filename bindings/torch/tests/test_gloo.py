@@ -156,6 +156,24 @@ def limited(group, rank, size):
     store.wait(["done"])
 
 
+def process_state(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rsplit(")", 1)[1].split()[0]
+
+
+def limited_alone(group, rank, size):
+    """The same, but the other one has left and ended: rank 0 is told of the time-out that it asked for."""
+    store = dist.distributed_c10d._get_default_store()
+    if rank != 0:
+        store.set("pid", str(os.getpid()))
+        return
+    pid = int(store.get("pid"))
+    while process_state(pid) != "Z":
+        pass
+    with raises(RuntimeError, "Timed out waiting 1ms", "left the group"):
+        group.allreduce([torch.zeros(1)], options("AllreduceOptions", timeout=seconds(0.001))).wait()
+
+
 # ---- works, groups ----------------------------------------------------------------------------------
 
 def unregistered(rank, size):
@@ -259,6 +277,10 @@ class InPlaceOfGloo(unittest.TestCase):
 
     def test_timeouts_say_so(self):
         both(2, limited)
+
+    def test_timeouts_say_so_when_the_others_left(self):
+        with scratch() as folder:
+            run(2, in_place_of_gloo, os.path.join(folder, "store"), limited_alone, group=False)
 
     def test_wait_unregisters(self):
         run(2, unregistered)
