@@ -248,6 +248,35 @@ def launchers_that_disagree_are_both_told():
     assert re.search(r"node 0 .* has 2 nodes of 2 ranks, node 1 .* has 2 of 3", ends[1][1]), ends
 
 
+# ---- containers -----------------------------------------------------------------------------------------
+
+@test
+def ranks_in_different_pid_namespaces_are_told_so():
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+    may = shutil.which("unshare") is not None and subprocess.run([*apart, "true"], capture_output=True).returncode == 0
+    if not may:
+        print("nodes: pid namespaces: not tested, it takes unshare and the right to make them")
+        return
+    for both in False, True: # the second one in a namespace of its own, then each of them
+        env = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        ranks = [subprocess.Popen([*(apart if r == 1 or both else []), fit_a_line], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=clean_env({**env, "RANK": str(r)}))
+                 for r in range(2)]
+        try:
+            ends = [p.communicate(timeout=LIMIT) for p in ranks]
+        finally:
+            for p in ranks:
+                if p.poll() is None:
+                    p.kill()
+                    p.communicate()
+        assert all(p.returncode != 0 for p in ranks), ends
+        # Rank 0 serves the store: the other one may find it gone already, or hears it from rank 0.
+        told = [re.search(r"rank \d and rank \d are on one host \(.*\) but in different pid namespaces", e[1])
+                for e in ends]
+        assert any(told), ends
+        assert "start them in one pid namespace" in ends[0][1] + ends[1][1], ends
+
+
 # ---- no room in /dev/shm --------------------------------------------------------------------------------
 
 def in_tiny_shm(*words):
