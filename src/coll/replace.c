@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Survivors of a death who make a group without the dead rank wait there for the other survivors. Some of those may not know of
  * the death: they wait for this rank in an operation that it will not call, in the broken team or in a team without the dead
- * rank. Both would wait for ever. So a rank that makes such a group says so in the memory of all its teams. */
+ * rank. Both would wait for ever. So a rank that makes such a group says so in the memory of all its teams, and all waits look
+ * there: those of collectives, messages and monitored barriers, and that for the members of another group.
+ * (models/replace.pml) */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -162,6 +162,63 @@ TT_TEST_LIMIT(coll_late, a_rank_that_did_its_part_may_end, 60)
         }
 }
 
+/* ---- ranks that wait elsewhere ---------------------------------------------------------------------- */
+
+static tt_status message(tti_team *team, bool send, int peer, float *x, int limit_ms)
+{
+    tti_p2p_args args = { .send = send, .data = x, .bytes = sizeof *x, .peer = peer, .tag = 3 };
+    tti_p2p *op;
+    tt_status st;
+
+    TT_REQUIRE_OK(tti_p2p_start(team, &args, &op));
+    st = tti_p2p_wait(op, tti_deadline(limit_ms));
+    tti_p2p_free(op);
+    return st;
+}
+
+/* Rank 2 is dead, and rank 1 waits for rank 0 in a group of survivors. A receive of another team is told so. When rank 0 has
+ * come to that group, messages of that team go through, though rank 1 has not left it yet. */
+static void waits_elsewhere(world *w, int rank, void *ctx)
+{
+    static const int survivors[] = { 0, 1 };
+    tti_team *broken = world_team(w, rank), *other = world_team(w, rank);
+    float x = 7;
+
+    (void)ctx;
+    if (rank == 2)
+        kill(getpid(), SIGKILL);
+    for (int64_t limit = soon(); !is_dead(broken, 2);)
+        TT_REQUIRE_LT(tti_now_ns(), limit);
+    if (rank == 1) {
+        tti_team_replace(broken, survivors, 2, 9);
+        world_await(w, TOLD, 1);
+        TT_CHECK_OK(message(other, true, 0, &x, 20000));
+        world_await(w, DONE, 1);
+    } else {
+        x = 0;
+        TT_CHECK_ERR_SAYS(message(other, false, 1, &x, 20000), TT_ERR_PEER,
+                          "rank 2 died, and rank 1");
+        TT_CHECK_CONTAINS(tt_last_error(), "waits for rank 0 in a group without it");
+        TT_CHECK_ERR_SAYS(tti_teams_check_awaited("new", 8), TT_ERR_PEER, "group new: rank 2 died");
+        TT_CHECK_OK(tti_teams_check_awaited("new", 9));
+        tti_team_replace(broken, survivors, 2, 9);
+        TT_CHECK_OK(tti_teams_check_awaited("new", 8));                 /* it has come there */
+        TT_CHECK_ERR(message(other, false, 1, &x, 30), TT_ERR_TIMEOUT); /* not told again */
+        atomic_store(&world_words(w)[TOLD], 1);
+        TT_CHECK_OK(message(other, false, 1, &x, 20000));
+        TT_CHECK_EQ((int)x, 7);
+        atomic_store(&world_words(w)[DONE], 1);
+    }
+    tti_team_replaced(broken);
+    tti_team_close(other);
+    tti_team_close(broken);
+}
+
+TT_TEST(coll_late, a_message_ends_alone_when_its_peer_waits_elsewhere)
+{
+    world_run(3, &(world_options){ .may_die = true }, waits_elsewhere, NULL);
+}
+
 /* ---- monitored barriers ------------------------------------------------------------------------------ */
 
 static tt_status monitored(tti_team *team, tti_monitored_by by)
