@@ -409,6 +409,45 @@ TT_TEST_RANKS_LIMIT(4, pg_faults, a_stopped_rank_is_named_when_a_subgroup_is_mad
     make_with_a_stopped_rank(false);
 }
 
+/* A TCP store that rank 0 serves, as tcp:// without a launcher has it; the port goes through a file. */
+static tt_store *store_of_rank_0(void)
+{
+    tt_store_tcp_options o = { .serve = tt_test_rank() == 0 };
+    char path[4096], text[16] = "";
+    tt_store *s = NULL;
+    tt_blob b;
+
+    snprintf(path, sizeof path, "%s/port", tt_test_tmpdir());
+    tt_store *file = tt_store_file_open(path);
+    if (o.serve && (s = tt_store_tcp_open("127.0.0.1", 0, &o)) != NULL) {
+        snprintf(text, sizeof text, "%d", tt_store_tcp_port(s));
+        TT_REQUIRE_OK(tt_store_set(file, "port", text, strlen(text) + 1));
+    } else if (!o.serve && TT_CHECK_OK(tt_store_get(file, "port", &b))) {
+        s = tt_store_tcp_open("127.0.0.1", atoi(b.data), &o);
+        tt_blob_free(&b);
+    }
+    TT_REQUIRE_NOT_NULL(s);
+    tt_store_free(file);
+    return s;
+}
+
+TT_TEST_RANKS(3, pg_faults, survivors_are_told_that_the_store_died_with_rank_0)
+{
+    tt_store *store = store_of_rank_0();
+    tt_pg *pg = tt_pg_new_store(store, tt_test_rank(), 3, NULL);
+
+    TT_REQUIRE_NOT_NULL(pg);
+    tt_test_expect_exit(0, -SIGKILL);
+    if (tt_test_rank() == 0)
+        kill(getpid(), SIGKILL);
+    TT_CHECK_ERR_SAYS(tt_pg_barrier(pg, NULL, NULL), TT_ERR_PEER, "rank 0 (pid");
+    TT_CHECK_NULL(tt_pg_subgroup(pg, (int[]){ 1, 2 }, 2, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "which global rank 0 serves unless a launcher does");
+    TT_CHECK_CONTAINS(tt_last_error(), "no group can be made any more");
+    tt_pg_free(pg);
+    tt_store_free(store);
+}
+
 TT_TEST_RANKS(3, pg_faults, abort_ends_everybody)
 {
     char path[4096];
