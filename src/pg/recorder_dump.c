@@ -195,9 +195,9 @@ static tt_status write_file(tti_recorder *r, const char *dir, const tti_cause *l
 
     if (path == NULL)
         return TT_ERR_NOMEM;
-    (void)mkdir(dir, 0777);
+    (void)mkdir(dir, 0700);
     file_name(r, dir, path, room);
-    tti_json_open(&j, "flight recorder", path);
+    tti_json_open(&j, "flight recorder", path, TTI_WRITER_PRIVATE);
     put_all(&j, r, latest);
     st = tti_json_finish(&j);
     if (st == TT_OK)

@@ -394,7 +394,7 @@ tt_status tt_prof_export(const tt_prof *p, const char *path)
     if (!p->stopped)
         return TT_FAIL(TT_ERR_INVALID, "prof: expected a stopped profile, got one that runs");
     TT_TRY(trace_init(&t, p));
-    tti_json_open(&j, "prof", path);
+    tti_json_open(&j, "prof", path, 0);
     tti_json_begin(&j, NULL, '{');
     put_head(&j, &t);
     tti_json_begin(&j, "traceEvents", '[');

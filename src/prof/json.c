@@ -10,10 +10,10 @@
 
 #define ROOM ((size_t)64 << 10)
 
-void tti_json_open(tti_json *j, const char *what, const char *path)
+void tti_json_open(tti_json *j, const char *what, const char *path, int flags)
 {
     *j = (tti_json){ .what = what };
-    tti_writer_open(&j->file, what, path, 0);
+    tti_writer_open(&j->file, what, path, flags);
     j->buffer = j->file.status == TT_OK ? tti_malloc(ROOM) : NULL;
     if (j->buffer == NULL)
         tti_writer_check(&j->file, TT_ERR_NOMEM);

@@ -17,7 +17,8 @@ typedef struct tti_json {
     bool filled[TTI_JSON_DEPTH]; /* a comma is due */
 } tti_json;
 
-void tti_json_open(tti_json *j, const char *what, const char *path);
+/* `flags` as for tti_writer_open. */
+void tti_json_open(tti_json *j, const char *what, const char *path, int flags);
 void tti_json_begin(tti_json *j, const char *key, char bracket); /* key NULL: inside a list */
 void tti_json_end(tti_json *j, char bracket);
 /* Members; with key NULL items of a list. Text that is not UTF-8 is made harmless. */

@@ -39,6 +39,21 @@ ends 2 "nowhere" "$tutti" trace summary "$tmp/nowhere"
 echo '{' >"$tmp/cut.json"
 ends 2 "cut.json: no whole JSON file" "$tutti" trace merge "$tmp/o.json" "$tmp/cut.json"
 [ ! -e "$tmp/o.json" ] || fail "a merge that failed left a file"
+# What stands at the end of the path, and where others may have put it: links are replaced and never written through.
+mkdir "$tmp/shared"
+echo mine >"$tmp/mine"
+ln -s "$tmp/mine" "$tmp/shared/o.json"
+# Temporary files whose names follow from the process number can be foreseen: the shell's number stays with exec.
+(
+    ln -s "$tmp/mine" "$tmp/shared/o.json.$BASHPID.tmp"
+    exec "$tutti" trace merge "$tmp/shared/o.json" "$tmp/0.json"
+) || fail "merge over a link"
+[ "$(cat "$tmp/mine")" = mine ] || fail "merge wrote through a symbolic link"
+[ -f "$tmp/shared/o.json" ] && [ ! -L "$tmp/shared/o.json" ] || fail "merge left the symbolic link in its place"
+[ -z "$(ls -A "$tmp/shared" | grep -e '^[.]tutti-')" ] || fail "merge left a temporary file"
+mkdir "$tmp/shared/directory.json"
+ends 1 "directory" "$tutti" trace merge "$tmp/shared/directory.json" "$tmp/0.json"
+[ -z "$(ls -A "$tmp/shared" | grep -e '^[.]tutti-')" ] || fail "a merge that failed left a temporary file"
 ends 1 "/no/such/place" "$tutti" trace merge /no/such/place/o.json "$tmp/0.json"
 
 mkdir "$tmp/dumps"

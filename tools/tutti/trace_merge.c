@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "command.h"
+#include "files.h"
 #include "trace_file.h"
 
 static bool put_json(FILE *f, const cJSON *j, bool *first)
@@ -86,28 +86,13 @@ static bool put_all(FILE *f, const tti_trace *traces, int n, bool arrows)
 
 static int write_out(const char *out, const tti_trace *traces, int n, bool arrows)
 {
-    char *temporary = malloc(strlen(out) + 32);
-    FILE *f = NULL;
-    bool ok;
+    tti_replacement r;
 
-    if (temporary != NULL) {
-        sprintf(temporary, "%s.%ld.tmp", out, (long)getpid());
-        f = fopen(temporary, "we");
-    }
-    if (f == NULL) {
-        fprintf(stderr, "tutti trace merge: %s: %s\n", out, strerror(errno));
-        free(temporary);
-        return TTI_EXIT_FAILED;
-    }
-    ok = put_all(f, traces, n, arrows) && ferror(f) == 0;
-    ok = fclose(f) == 0 && ok;
-    ok = ok && rename(temporary, out) == 0;
-    if (!ok) {
-        fprintf(stderr, "tutti trace merge: %s: %s\n", out, strerror(errno));
-        unlink(temporary);
-    }
-    free(temporary);
-    return ok ? TTI_EXIT_OK : TTI_EXIT_FAILED;
+    tti_replacement_open(&r, out);
+    if (tti_replacement_finish(&r, r.f != NULL && put_all(r.f, traces, n, arrows)))
+        return TTI_EXIT_OK;
+    fprintf(stderr, "tutti trace merge: %s: %s\n", out, strerror(errno));
+    return TTI_EXIT_FAILED;
 }
 
 int tti_trace_merge(const char *out, char **paths, int n, bool arrows)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -96,6 +97,26 @@ static int count_files(const char *dir)
         n += e->d_name[0] != '.';
     closedir(d);
     return n;
+}
+
+/* SECURITY.md: only the user who runs the job reads its dumps. */
+TT_TEST(recorder, dump_is_private)
+{
+    tti_recorder *r = new_recorder("world");
+    char dir[600], path[700];
+    mode_t before = umask(0);
+    struct stat made, file;
+
+    snprintf(dir, sizeof dir, "%s/made", tt_test_tmpdir());
+    snprintf(path, sizeof path, "%s/world.5.json", dir);
+    use_dir(dir);
+    tti_recorder_dump(r, "time-out", "");
+    umask(before);
+    TT_REQUIRE_EQ(stat(dir, &made), 0);
+    TT_REQUIRE_EQ(stat(path, &file), 0);
+    TT_CHECK_EQ(made.st_mode & 07777, 0700);
+    TT_CHECK_EQ(file.st_mode & 07777, 0600);
+    tti_recorder_free(r);
 }
 
 TT_TEST(recorder, dump_says_everything)
