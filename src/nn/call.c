@@ -1,11 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a module: hooks before, the class's function in its own scope, hooks after. */
+/* Running a module: hooks before, the class's function in its own scope, hooks after. An error of what it calls gets
+ * the name of the module. */
+#include <stdio.h>
+#include <string.h>
+
 #include "nn/module.h"
 #include "tensor/debug.h"
 
 static tt_status returned_nothing(const tt_module *m)
 {
     return TTI_NULL("module %s: its function returned NULL without an error", m->cls->name);
+}
+
+/* ---- where an error came from --------------------------------------------------------------- */
+
+/* The modules that this thread is running, from the innermost outwards. */
+typedef struct frame {
+    const tt_module *m;
+    const struct frame *outer;
+} frame;
+
+static TTI_HOT_TLS const frame *innermost;
+
+#define IN_MODULE "; in module "
+
+/* Appends to `path` the names that lead from one module down to another; false, with nothing appended, if none do. */
+static bool add_path(const tt_module *from, const tt_module *to, char *path, size_t room)
+{
+    const tti_slots *children = &from->slots[TTI_CHILD];
+    size_t n = strlen(path);
+
+    if (from == to)
+        return true;
+    for (size_t i = 0; i < children->n; i++) {
+        const tti_slot *child = &children->items[i];
+
+        if (child->m == NULL)
+            continue;
+        snprintf(path + n, room - n, "%s%s", n > 0 ? "." : "", child->name);
+        if (add_path(child->m, to, path, room))
+            return true;
+        path[n] = '\0';
+    }
+    return false;
+}
+
+/* The path of the frame's module from the outermost module that contains it: "features.3.conv". */
+static void path_of(const frame *f, char *path, size_t room)
+{
+    path[0] = '\0';
+    if (f->outer == NULL)
+        return;
+    path_of(f->outer, path, room);
+    if (!add_path(f->outer->m, f->m, path, room))
+        path[0] = '\0'; /* a module that is not one of its caller's: names begin with it */
+}
+
+/* Adds the module to an error that names none yet: the innermost one is the first to see it. No memory is allocated, since
+ * the error may be the lack of it. */
+static void name_module(const frame *f)
+{
+    char path[200];
+
+    if (strstr(tti_last_error(), IN_MODULE) != NULL)
+        return;
+    path_of(f, path, sizeof path);
+    if (path[0] != '\0')
+        tti_error_add(IN_MODULE "\"%s\" (%s)", path, f->m->cls->name);
+    else
+        tti_error_add(IN_MODULE "%s", f->m->cls->name);
+}
+
+static void enter(frame *f, const tt_module *m)
+{
+    *f = (frame){ .m = m, .outer = innermost };
+    innermost = f;
+}
+
+static void leave(const frame *f, bool failed)
+{
+    if (tt_unlikely(failed))
+        name_module(f);
+    innermost = f->outer;
 }
 
 /* ---- between tensors and values ------------------------------------------------------------ */
@@ -141,11 +217,17 @@ static tt_value *call_with_hooks(tt_module *m, tt_value *in)
 
 tt_value *tt_module_call(tt_module *m, tt_value *in)
 {
+    tt_value *out;
+    frame f;
+
     if (m == NULL || in == NULL) {
         tti_null_given("module call", "a module and an input");
         return NULL;
     }
-    return tti_has_hooks(m) ? call_with_hooks(m, in) : scoped_call(m, in);
+    enter(&f, m);
+    out = tti_has_hooks(m) ? call_with_hooks(m, in) : scoped_call(m, in);
+    leave(&f, out == NULL);
+    return out;
 }
 
 static tt_tensor *forward_by_value(tt_module *m, tt_tensor *x)
@@ -159,10 +241,20 @@ static tt_tensor *forward_by_value(tt_module *m, tt_tensor *x)
     return y;
 }
 
+static tt_tensor *plain_forward(tt_module *m, tt_tensor *x)
+{
+    tt_scope s = tt_scope_open();
+    tt_tensor *y = m->cls->forward(m, x);
+
+    if (y == NULL)
+        returned_nothing(m);
+    return tt_scope_close_keep(&s, y);
+}
+
 tt_tensor *tt_module_forward(tt_module *m, tt_tensor *x)
 {
-    tt_scope s;
     tt_tensor *y;
+    frame f;
 
     if (tti_check_alive(x, "module forward") != TT_OK)
         return NULL;
@@ -170,13 +262,10 @@ tt_tensor *tt_module_forward(tt_module *m, tt_tensor *x)
         tti_null_given("module forward", "a module and a tensor");
         return NULL;
     }
-    if (m->cls->forward == NULL || tti_has_hooks(m))
-        return forward_by_value(m, x);
-    s = tt_scope_open();
-    y = m->cls->forward(m, x);
-    if (y == NULL)
-        returned_nothing(m);
-    return tt_scope_close_keep(&s, y);
+    enter(&f, m);
+    y = m->cls->forward == NULL || tti_has_hooks(m) ? forward_by_value(m, x) : plain_forward(m, x);
+    leave(&f, y == NULL);
+    return y;
 }
 
 tt_tensor *tt_module_run(tt_module *m, const char *child, tt_tensor *x)

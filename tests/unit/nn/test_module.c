@@ -2,6 +2,8 @@
 /* Modules: names, order, sharing, replacing, copying, modes, printing. */
 #include <string.h>
 
+#include "tutti/error.h"
+#include "tutti/layers.h"
 #include "tutti/nn.h"
 #include "tutti/ops.h"
 #include "tutti/testing.h"
@@ -319,4 +321,94 @@ static tt_status build_copy_run(void *ctx)
 TT_TEST(module, survives_every_failed_allocation)
 {
     TT_CHECK_GT(tt_test_fail_allocs(build_copy_run, NULL), 20);
+}
+
+/* ---- errors name the module ------------------------------------------------------------------- */
+
+/* The end of the last error, from its first "; in module" on; empty if there is none. */
+static const char *module_words(void)
+{
+    const char *words = strstr(tt_last_error(), "; in module ");
+
+    return words != NULL ? words : "";
+}
+
+static tt_tensor *outer_forward(tt_module *m, tt_tensor *x)
+{
+    return tt_module_run(m, "body", tt_reshape(x, TT_SHAPE(2, 3)));
+}
+
+/* A module of its own kind, whose child "body" has a child "1", which has a child "0" that wants 5 features. */
+static tt_module *nested(void)
+{
+    static const tt_module_class outer_class = { .name = "Outer", .forward = outer_forward };
+    tt_module *m = tt_module_new(&outer_class);
+    tt_module *inner = TT_SEQUENTIAL(tt_linear_new(5, 2, NULL));
+
+    TT_REQUIRE_NOT_NULL(inner);
+    TT_REQUIRE_OK(tt_module_give_child(m, "body", TT_SEQUENTIAL(tt_relu_new(), inner)));
+    return m;
+}
+
+TT_TEST(module, errors_name_the_innermost_module_once)
+{
+    tt_module *m = nested(), *alone = tt_linear_new(5, 2, NULL);
+    tt_error_info info;
+
+    TT_SCOPE {
+        tt_tensor *x = tt_ones(TT_SHAPE(6), TT_F32, TT_CPU);
+        tt_value *in = tt_value_tensor_new(x);
+
+        TT_CHECK_NULL(tt_module_forward(m, x));
+        TT_CHECK_STR(module_words(), "; in module \"body.1.0\" (Linear)");
+        TT_CHECK(strncmp(tt_last_error(), "linear: ", 8) == 0);
+        TT_CHECK_CONTAINS(tt_last_error_where(), "src/ops/");
+        TT_CHECK(tt_last_error_info(&info));
+        TT_CHECK_EQ(info.status, TT_ERR_INVALID);
+        TT_CHECK_EQ(info.n_ranks, 0);
+        TT_CHECK_NULL(tt_module_call(m, in));
+        TT_CHECK_STR(module_words(), "; in module \"body.1.0\" (Linear)");
+        /* An operator of the outer module itself, which then hands NULL on to its child. */
+        TT_CHECK_NULL(tt_module_forward(m, tt_ones(TT_SHAPE(7), TT_F32, TT_CPU)));
+        TT_CHECK_STR(module_words(), "; in module Outer");
+        TT_CHECK_NULL(tt_module_forward(alone, x));
+        TT_CHECK_STR(module_words(), "; in module Linear");
+        /* An error outside of modules names none. */
+        TT_CHECK_NULL(tt_reshape(x, TT_SHAPE(4)));
+        TT_CHECK_STR(module_words(), "");
+        tt_value_free(in);
+    }
+    tt_module_free(alone);
+    tt_module_free(m);
+}
+
+static tt_status passes(void *ctx, tt_module *m, tt_value *in, tt_value **out_p)
+{
+    (void)ctx, (void)m, (void)in, (void)out_p;
+    return TT_OK;
+}
+
+static tt_module *called_by_stranger;
+
+static tt_tensor *stranger_forward(tt_module *m, tt_tensor *x)
+{
+    (void)m;
+    return tt_module_forward(called_by_stranger, x);
+}
+
+/* A module calls one that is not among its children, and in which one has a hook. */
+TT_TEST(module, errors_name_modules_with_hooks_and_strangers)
+{
+    static const tt_module_class stranger_class = { .name = "Stranger",
+                                                    .forward = stranger_forward };
+    tt_module *m = nested(), *stranger = tt_module_new(&stranger_class);
+
+    TT_REQUIRE_NOT_NULL(tt_module_add_forward_hook(tt_module_child(m, "body"), passes, NULL));
+    called_by_stranger = m;
+    TT_SCOPE {
+        TT_CHECK_NULL(tt_module_forward(stranger, tt_ones(TT_SHAPE(6), TT_F32, TT_CPU)));
+        TT_CHECK_STR(module_words(), "; in module \"body.1.0\" (Linear)");
+    }
+    tt_module_free(stranger);
+    tt_module_free(m);
 }
