@@ -106,7 +106,7 @@ TT_API void tt_warn(const char *category, const char *fmt, ...)
 /* ---- settings -------------------------------------------------------------------------- */
 
 /* Threads that operators may use (one OpenMP pool). Default: TUTTI_NUM_THREADS, else what OpenMP
- * says. Values below 1 fail. */
+ * says. Values below 1 fail. A process that is forked from one with threads has 1, and UNSUPPORTED for more. */
 TT_API tt_status tt_set_num_threads(int n);
 TT_API int tt_get_num_threads(void);
 

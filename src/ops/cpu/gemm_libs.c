@@ -4,6 +4,7 @@
 #include <dnnl.h>
 #include <omp.h>
 
+#include "base/settings.h"
 #include "ops/cpu/blas.h"
 #include "ops/cpu/gemm_small.h"
 #include "ops/cpu/gemm_split.h"
@@ -11,8 +12,12 @@
 
 static tt_status library_sgemm(const tti_mat *p, const float *a, const float *b, float *c)
 {
-    dnnl_status_t st = dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k,
-                                  (float)p->alpha, a, p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
+    dnnl_status_t st;
+
+    (void)
+        tt_get_num_threads(); /* so that OpenMP has been told, and knows what to do after a fork */
+    st = dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, (float)p->alpha, a,
+                    p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
 
     if (st == dnnl_success)
         return TT_OK;
@@ -57,6 +62,7 @@ tt_status tti_blas_takes(const tti_mat *p)
         if (all[i] > INT32_MAX)
             return TT_FAIL(TT_ERR_UNSUPPORTED, "matmul: a size of %lld does not fit BLAS",
                            (long long)all[i]);
+    (void)tt_get_num_threads(); /* as above */
     return tti_blas_open() != NULL ? TT_OK : tt_last_status();
 }
 
