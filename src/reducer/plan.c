@@ -93,14 +93,16 @@ static const char *type_name(int64_t dtype)
     return dtype >= 0 && dtype < TT_N_DTYPES ? tt_dtype_name((tt_dtype)dtype) : "?";
 }
 
-typedef tt_status (*compare_fn)(const int64_t *a, const int64_t *b, int rank);
+/* Rank 0's list `a` against rank `rank`'s `b`. */
+typedef tt_status (*compare_fn)(const tt_reducer *r, const int64_t *a, const int64_t *b, int rank);
 
-static tt_status compare_heads(const int64_t *a, const int64_t *b, int rank)
+static tt_status compare_heads(const tt_reducer *r, const int64_t *a, const int64_t *b, int rank)
 {
     static const char *const names[N_HEAD] = { "the number of gradients", "the operation",
                                                "bucket_bytes", "first_bucket_bytes",
                                                "first_to_last" };
 
+    (void)r;
     for (int k = 0; k < N_HEAD; k++)
         if (a[k] != b[k])
             return TT_FAIL(TT_ERR_INVALID, "reducer: %s is %lld on rank 0, but %lld on rank %d",
@@ -108,17 +110,20 @@ static tt_status compare_heads(const int64_t *a, const int64_t *b, int rank)
     return TT_OK;
 }
 
-static tt_status compare_grads(const int64_t *a, const int64_t *b, int rank)
+static tt_status compare_grads(const tt_reducer *r, const int64_t *a, const int64_t *b, int rank)
 {
+    char name[TTI_REDUCER_NAME];
+
     for (int64_t i = 0; i < a[0]; i++) {
         const int64_t *x = a + N_HEAD + 2 * i, *y = b + N_HEAD + 2 * i;
 
         if (x[0] != y[0] || x[1] != y[1])
-            return TT_FAIL(TT_ERR_INVALID,
-                           "reducer: gradient %lld has %lld elements of %s on rank 0, but %lld of "
-                           "%s on rank %d",
-                           (long long)i, (long long)x[0], type_name(x[1]), (long long)y[0],
-                           type_name(y[1]), rank);
+            return TT_FAIL(
+                TT_ERR_INVALID,
+                "reducer: gradient %lld%s has %lld elements of %s on rank 0, but %lld of "
+                "%s on rank %d",
+                (long long)i, tti_reducer_named(&r->grads[i], name), (long long)x[0],
+                type_name(x[1]), (long long)y[0], type_name(y[1]), rank);
     }
     return TT_OK;
 }
@@ -136,7 +141,7 @@ static tt_status compare(tt_reducer *r, const int64_t *list, int64_t n, compare_
     TT_TRY(tt_pg_all_gather_into(r->pg, mine, all, NULL, NULL));
     lists = tt_tensor_data(all);
     for (int k = 1; k < size; k++)
-        TT_TRY(fn(lists, lists + k * n, k));
+        TT_TRY(fn(r, lists, lists + k * n, k));
     return TT_OK;
 }
 

@@ -133,12 +133,11 @@ void tt_reducer_free(tt_reducer *r)
 
 /* ---- an iteration --------------------------------------------------------------------------- */
 
-/* ", \"layer.weight\"" for a gradient with a name. */
-static const char *named(const tti_reducer_grad *g, char *text, size_t size)
+const char *tti_reducer_named(const tti_reducer_grad *g, char text[TTI_REDUCER_NAME])
 {
     text[0] = '\0';
     if (g->name != NULL)
-        snprintf(text, size, " (\"%s\")", g->name);
+        snprintf(text, TTI_REDUCER_NAME, " (\"%s\")", g->name);
     return text;
 }
 
@@ -169,7 +168,7 @@ static tt_status start_full_locked(tt_reducer *r, bool ending)
 tt_status tt_reducer_ready(tt_reducer *r, int i)
 {
     tti_reducer_grad *g;
-    char text[128];
+    char text[TTI_REDUCER_NAME];
     tt_status st;
 
     if (r == NULL)
@@ -181,7 +180,7 @@ tt_status tt_reducer_ready(tt_reducer *r, int i)
     if (atomic_exchange_explicit(&g->ready, true, memory_order_acq_rel))
         return TT_FAIL(TT_ERR_INVALID,
                        "reducer: gradient %d%s is ready for the second time since tt_reducer_wait",
-                       i, named(g, text, sizeof text));
+                       i, tti_reducer_named(g, text));
     if (g->given != NULL)
         memcpy(g->place, g->given, g->bytes);
     pthread_mutex_lock(&r->mu);
@@ -196,7 +195,7 @@ static tt_status missing(const tt_reducer *r)
 {
     enum { SHOWN = 8 };
     tti_text list = { 0 };
-    char text[128];
+    char text[TTI_REDUCER_NAME];
     int n = 0;
     tt_status st;
 
@@ -206,7 +205,7 @@ static tt_status missing(const tt_reducer *r)
         if (atomic_load_explicit(&g->ready, memory_order_acquire))
             continue;
         if (n++ < SHOWN)
-            tti_text_addf(&list, "%s%d%s", n > 1 ? ", " : "", i, named(g, text, sizeof text));
+            tti_text_addf(&list, "%s%d%s", n > 1 ? ", " : "", i, tti_reducer_named(g, text));
     }
     if (n > SHOWN)
         tti_text_addf(&list, " and %d more", n - SHOWN);

@@ -57,6 +57,12 @@ struct tt_reducer {
     int64_t iterations; /* of the thread that waits */
 };
 
+/* ---- reducer.c ---------------------------------------------------------------------------- */
+
+#define TTI_REDUCER_NAME 128
+/* Writes ` ("layer.weight")` for a gradient with a name, else nothing, into `text` and returns it. */
+const char *tti_reducer_named(const tti_reducer_grad *g, char text[TTI_REDUCER_NAME]);
+
 /* ---- plan.c ------------------------------------------------------------------------------- */
 
 /* Which gradient lies in which bucket, and where. */

@@ -372,6 +372,10 @@ TT_TEST_THREADS(3, reducer, says_which_rank_differs)
     TT_CHECK_NULL(tt_reducer_new(tt_test_pg(), grads, 2, NULL));
     TT_CHECK_CONTAINS(tt_last_error(), "gradient 1 has 6 elements of float32 on rank 0, but 7 of "
                                        "float32 on rank 2");
+    grads[1].name = "fc.bias";
+    TT_CHECK_NULL(tt_reducer_new(tt_test_pg(), grads, 2, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(),
+                      "gradient 1 (\"fc.bias\") has 6 elements of float32 on rank 0");
     grads[1] = (tt_reducer_grad){ .n = 6, .dtype = me == 1 ? TT_F64 : TT_F32 };
     TT_CHECK_NULL(tt_reducer_new(tt_test_pg(), grads, 2, NULL));
     TT_CHECK_CONTAINS(tt_last_error(), "6 of float64 on rank 1");
