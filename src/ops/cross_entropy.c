@@ -218,7 +218,8 @@ tt_tensor *tt_cross_entropy_with(tt_tensor *input, tt_tensor *target, const tt_l
         if (!tti_same_shape(input, target) || input->n_dims == 0)
             return TT_FAIL_NULL(TT_ERR_INVALID,
                                 "cross_entropy: expected probabilities shaped like the scores %s, "
-                                "got %s",
+                                "got %s; classes have an integer type such as int64, and "
+                                "tt_to_dtype(target, TT_I64) makes them of numbers",
                                 TTI_SHAPE_OF(input), TTI_SHAPE_OF(target));
         return against_probabilities(input, target, opt);
     }

@@ -87,6 +87,8 @@ TT_TEST(bad_input, losses)
         BAD(tt_cross_entropy(x, far), TT_ERR_INVALID, "3");
         BAD(tt_cross_entropy(x, TT_INTS(0, 1, 2)), TT_ERR_INVALID, "[3]");
         BAD(tt_cross_entropy(x, TT_FLOATS(0, 1)), TT_ERR_INVALID, "[2]");
+        BAD(tt_cross_entropy(x, TT_FLOATS(0, 1)), TT_ERR_INVALID,
+            "classes have an integer type such as int64");
         BAD(tt_nll_loss(x, far, NULL), TT_ERR_INVALID, "3");
         BAD(tt_mse_loss(x, zeros(TT_SHAPE(4))), TT_ERR_INVALID, "[4]");
         BAD(tt_softmax(x, 2), TT_ERR_INVALID, "2");
