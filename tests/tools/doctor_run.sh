@@ -38,5 +38,28 @@ assert all(r["state"] in ("ok", "note") for r in rows), rows
 ' || fail "--json"
     ends 0 "every process builds its kernels anew" env TUTTI_CL_CACHE=off "$tutti" doctor
     ends 0 "cannot be used" env TUTTI_CL_CACHE=/dev/null/x "$tutti" doctor
+
+    # A cache of this user is used. Programs in it that were damaged are not counted on: they are built anew.
+    export TUTTI_CL_CACHE=$tmp/cache
+    "$tutti" doctor >"$tmp/out" || fail "with a new cache: exit code $?"
+    "$tutti" doctor --tsv >"$tmp/out" || fail "with a cache: exit code $?"
+    has "^kernel cache	ok	$tmp/cache: [1-9][0-9]* programs"
+    programs=$(cd "$tmp/cache" && sha256sum ./*.bin)
+    victim=$(ls "$tmp/cache"/*.bin | head -n 1)
+    printf x | dd of="$victim" bs=1 seek=$(($(stat -c %s "$victim") - 1)) conv=notrunc status=none
+    (cd "$tmp/cache" && sha256sum --status -c <<<"$programs") && fail "the test did not damage $victim"
+    "$tutti" doctor >"$tmp/out" || fail "with a damaged cache: exit code $?"
+    [ ! -e "$victim" ] || [ "$(tail -c 1 "$victim" | od -An -c | tr -d ' ')" != x ] || fail "a damaged program stayed in the cache"
+    # Others may write into it: nothing is loaded from there.
+    chmod 0777 "$tmp/cache"
+    "$tutti" doctor --tsv >"$tmp/out" || fail "with an open cache: exit code $?"
+    has "^kernel cache	note	$tmp/cache is not used: others could put programs there	set TUTTI_CL_CACHE to a directory of your own"
+    chmod 0700 "$tmp/cache"
+    if [ "$(id -u)" = 0 ]; then # only root can give a directory away
+        chown nobody "$tmp/cache"
+        "$tutti" doctor --tsv >"$tmp/out" || fail "with a cache of another user: exit code $?"
+        has "^kernel cache	note	$tmp/cache is not used: others could put programs there"
+        chown root "$tmp/cache"
+    fi
 fi
 echo "doctor: finds what there is"
