@@ -58,7 +58,7 @@ check: dev ## formatting, layers, sizes, headers, symbols, words
 # Hours: what is left out or cut short elsewhere, and the README's commands on a new machine.
 full: ## everything: all tests under all sanitizers, ten minutes per fuzz target, a fresh machine
 	@CI_SECONDS=$(or $(CI_SECONDS),43200) FUZZ_SECONDS=$(or $(FUZZ_SECONDS),600) TORCH_SIZES='2 3 4' TUTTI_TEST_ALL=1 TUTTI_TEST_KILLS=500 \
-		LEAVE_TRIALS=1000 PG_LATE_TRIALS=1000 \
+		LEAVE_TRIALS=1000 PG_LATE_TRIALS=1000 PG_FAULT_TRIALS=600 TRAINING_FAULT_TRIALS=400 \
 		.ci/run test check+model asan tsan test-torch oclgrind parity fuzz-run fresh
 
 fresh: ## README's commands in a clean Debian 12 (as root; chroots in /var/tmp)
