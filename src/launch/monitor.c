@@ -15,6 +15,8 @@
 
 #define DUMP_MS 200
 #define DRAIN_MS 2000
+#define KILLED_MS \
+    10000 /* after SIGKILL, for processes that cannot end: those that wait in the kernel */
 
 /* ---- telling the ranks ---------------------------------------------------------------------- */
 
@@ -237,29 +239,50 @@ static void kill_groups(tti_job *job, int sig)
         }
 }
 
-/* Children that ranks left behind: their process groups, and what was handed to us when they died. */
+/* Sends the signal to every child but the guard, and collects those that have ended. Returns how many are left, and one of
+ * them in *one_p. */
+static int signal_children(const tti_job *job, int sig, pid_t *one_p)
+{
+    pid_t pids[256];
+    int n = tti_children(pids, 256), left = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (pids[i] == job->guard || waitpid(pids[i], NULL, WNOHANG) == pids[i])
+            continue;
+        left++;
+        *one_p = pids[i];
+        kill(pids[i], sig);
+    }
+    return left;
+}
+
+/* Children that ranks left behind: their process groups, and what was handed to us when they died. They get the grace
+ * time, then SIGKILL. */
 void tti_job_kill_strays(tti_job *job)
 {
     int64_t deadline = tti_deadline(job->opt.grace_ms > 0 ? job->opt.grace_ms : 0);
     int sig = job->phase == TTI_PHASE_KILL ? SIGKILL : SIGTERM;
-    bool left = true;
+    pid_t one = 0;
+    int left;
 
+    if (sig == SIGKILL)
+        deadline = tti_deadline(KILLED_MS);
     kill_groups(job, job->opt.own_process ? sig : SIGKILL);
-    while (job->opt.own_process && left) {
-        pid_t pids[256];
-        int n = tti_children(pids, 256);
-
-        left = false;
-        for (int i = 0; i < n; i++) {
-            if (pids[i] == job->guard || waitpid(pids[i], NULL, WNOHANG) == pids[i])
-                continue;
-            left = true;
-            kill(pids[i], sig);
+    while (job->opt.own_process && (left = signal_children(job, sig, &one)) > 0) {
+        if (tti_ms_left(deadline) == 0 && sig == SIGKILL) {
+            tti_job_say(job,
+                        "%d %s that ranks left behind did not end within %d s of SIGKILL (%s%d): "
+                        "the system holds them; not waiting any longer",
+                        left, left == 1 ? "process" : "processes", KILLED_MS / 1000,
+                        left == 1 ? "process " : "one is process ", (int)one);
+            return;
         }
-        if (left && tti_ms_left(deadline) == 0)
+        if (tti_ms_left(deadline) == 0) {
             sig = SIGKILL;
-        if (left)
-            poll(NULL, 0, 2);
+            deadline = tti_deadline(KILLED_MS);
+            continue;
+        }
+        poll(NULL, 0, 2);
     }
 }
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_launch.py TUTTI [NAME...]: asks `tutti run` for everything it promises: exit codes, output, signals,
 restarts, and that nothing is left behind however a job ends. Nothing here waits longer than LIMIT."""
+import ctypes
 import json
 import os
 import pty
@@ -450,6 +451,29 @@ def children_of_ranks_are_ended_too():
         run("-n", 2, "sh", "-c", program, d, code=4)
         names = [int(open(os.path.join(d, x)).read()) for x in os.listdir(d)]
         gone(names)
+
+
+@test
+def a_process_that_cannot_be_ended_does_not_keep_the_launcher():
+    """A traced process stays after SIGKILL until its tracer has collected it: to its parent it looks like one that
+    waits in the kernel for ever."""
+    seize, libc = 0x4206, ctypes.CDLL(None, use_errno=True)
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(d + "/go")
+        p = start("-n", 1, "--grace", "0.1", "sh", "-c",
+                  "setsid sh -c 'echo $$ > $0/pid; exec sleep 60' $0 & read x < $0/go", d)
+        pid, = pids_in(d, 1)
+        if libc.ptrace(seize, pid, None, None) != 0:
+            print(f"run: not tested: ptrace: {os.strerror(ctypes.get_errno())}")
+            p.kill()
+            p.communicate()
+            return
+        with open(d + "/go", "w") as f:
+            f.write("go\n")
+        _, err = p.communicate(timeout=LIMIT)
+        os.waitpid(pid, 0x40000000)  # __WALL: of any kind
+        assert p.returncode == 0, (p.returncode, err)
+        assert f"1 process that ranks left behind did not end within 10 s of SIGKILL (process {pid})" in err, err
 
 
 @test
