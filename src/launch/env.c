@@ -3,9 +3,11 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "launch/job.h"
 
 #define MAX_OURS 32
@@ -48,6 +50,19 @@ static bool in_environment(const char *name)
     return false;
 }
 
+/* Threads of OpenMP that wait for each other spin, and take the cores from those that work when there are more of both than
+ * CPUs: then they sleep. OpenMP reads this once, before any code of the rank runs. */
+static void add_wait_policy(vars *v, const tti_job *job)
+{
+    const char *text = tti_foreign_get(TTI_FOREIGN_OMP_NUM_THREADS);
+    int64_t threads = text != NULL ? strtol(text, NULL, 10) : job->cpus.threads;
+
+    threads = tti_env_int(TTI_ENV_NUM_THREADS, 1, 1024, threads);
+    if (threads > 1 && job->n * threads > job->cpus.n_cpus && !in_environment("OMP_WAIT_POLICY") &&
+        !in_environment("GOMP_SPINCOUNT"))
+        add(v, "OMP_WAIT_POLICY=passive");
+}
+
 static void add_ours(vars *v, const tti_job *job, const tti_rank *r)
 {
     const tt_launch_options *o = &job->opt;
@@ -75,6 +90,7 @@ static void add_ours(vars *v, const tti_job *job, const tti_rank *r)
     add(v, "TUTTI_FLIGHT_DIR=%s", job->flight_dir);
     if (!in_environment("OMP_NUM_THREADS"))
         add(v, "OMP_NUM_THREADS=%d", job->cpus.threads);
+    add_wait_policy(v, job);
 }
 
 /* Whether ours sets the same name as `entry`. */

@@ -95,6 +95,46 @@ TT_TEST(launch_env, keeps_the_users_threads)
     tti_mfree(env);
 }
 
+/* What a rank finds as OMP_WAIT_POLICY when the job of four ranks has so many CPUs; NULL: nothing. */
+static void check_policy(int n_cpus, const char *want)
+{
+    tti_rank r = { .rank = 0 };
+    tti_job job = sample_job();
+    char **env;
+
+    job.n = 4;
+    job.cpus.n_cpus = n_cpus;
+    job.cpus.threads = n_cpus >= 4 ? n_cpus / 4 : 1;
+    TT_REQUIRE_OK(tti_launch_env(&job, &r, &env));
+    if (want == NULL)
+        TT_CHECK_NULL(value(env, "OMP_WAIT_POLICY"));
+    else
+        TT_CHECK_STR(value(env, "OMP_WAIT_POLICY"), want);
+    tti_mfree(env);
+}
+
+TT_TEST(launch_env, threads_sleep_while_they_wait_when_cpus_are_short)
+{
+    unsetenv("OMP_NUM_THREADS");
+    unsetenv("OMP_WAIT_POLICY");
+    unsetenv("GOMP_SPINCOUNT");
+    unsetenv("TUTTI_NUM_THREADS");
+    check_policy(8, NULL); /* two threads each */
+    check_policy(2, NULL); /* one each: they wait for nobody */
+    setenv("OMP_NUM_THREADS", "2", 1);
+    check_policy(8, NULL);
+    check_policy(7, "passive");
+    setenv("TUTTI_NUM_THREADS", "1", 1); /* counts more */
+    check_policy(7, NULL);
+    setenv("TUTTI_NUM_THREADS", "3", 1);
+    check_policy(8, "passive");
+    setenv("OMP_WAIT_POLICY", "active", 1); /* the user's own choice stays */
+    check_policy(8, "active");
+    unsetenv("OMP_WAIT_POLICY");
+    setenv("GOMP_SPINCOUNT", "100", 1);
+    check_policy(8, NULL);
+}
+
 TT_TEST(launch_env, values_may_have_any_characters_and_length)
 {
     tti_rank r = { .rank = 0 };
