@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "digits.h"
 #include "tutti/layers.h"
 #include "tutti/tutti.h"
 
@@ -48,13 +49,10 @@ static double now_us(void)
 static tt_status load(run *r)
 {
     TT_SCOPE {
-        tt_tensor *file = tt_csv_read("examples/data/digits.csv.gz", NULL);
+        tt_tensor *file = digits_read();
         tt_tensor *order = tt_randperm(DIGITS, TT_CPU, NULL);
         tt_tensor *rows = tt_index_select(file, 0, order);
         tt_tensor *pixels = tt_div_scalar(tt_narrow(rows, 1, 0, 64), 16.0);
-
-        if (file == NULL)
-            fprintf(stderr, "run this at the root of the source tree, where examples/data is\n");
 
         r->images = tt_tensor_retain(tt_reshape(pixels, TT_SHAPE(-1, 1, 8, 8)));
         r->labels = tt_tensor_retain(tt_to_dtype(tt_select(rows, 1, 64), TT_I64));

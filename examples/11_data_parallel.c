@@ -5,6 +5,7 @@
  * usage: TUTTI_CL_SPLIT=2 11_data_parallel        split: one CPU serves as two devices; leave it out with two GPUs */
 #include <stdio.h>
 
+#include "digits.h"
 #include "tutti/layers.h"
 #include "tutti/tutti.h"
 
@@ -22,7 +23,7 @@ static tt_status load(run *r)
     tt_loader_options batches = { .batch_size = BATCH, .shuffle = true };
 
     TT_SCOPE {
-        tt_tensor *file = tt_csv_read("examples/data/digits.csv.gz", NULL);
+        tt_tensor *file = digits_read();
         tt_tensor *rows = tt_index_select(file, 0, tt_randperm(DIGITS, TT_CPU, NULL));
         tt_tensor *pixels = tt_div_scalar(tt_narrow(rows, 1, 0, 64), 16.0);
         tt_tensor *x = tt_reshape(pixels, TT_SHAPE(-1, 1, 8, 8));
