@@ -74,6 +74,8 @@ if ! ldd "$tutti" | grep -qE 'lib[at]san'; then
     is "run in little address space" "up" timeout 60 prlimit --as=350000000 "$tutti" run -n 1 echo up
 fi
 
+ends 126 "no file descriptors are left" prlimit --nofile=10 "$tutti" run -n 2 true
+
 safetensors "$tmp/a.safetensors" \
     '{"__metadata__":{"made by":"hand"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"q\u001b\"":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[24,28]}}' 28
 is "show" 'name    dtype    shape   bytes
