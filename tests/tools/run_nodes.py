@@ -3,6 +3,7 @@
 """run_nodes.py BUILD_DIR [NAME...]: jobs of several launchers, which meet on this machine as if it were several:
 success, a failure on either side, restarts, secrets; and groups where /dev/shm has no room. Nothing here waits longer
 than LIMIT."""
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ LIMIT = 120
 build = os.path.abspath(sys.argv[1])
 tutti = os.path.join(build, "bin/tutti")
 fit_a_line = os.path.join(build, "examples/06_process_group")
+digits = os.path.join(build, "examples/09_ddp_digits")
 
 
 def free_port():
@@ -191,6 +193,49 @@ def a_killed_launcher_is_noticed_by_its_broken_connection():
 @test
 def nobody_waits_for_the_farewell_of_two_killed_launchers():
     ends_soon(3)
+
+
+def handles(pid, sig):
+    with open(f"/proc/{pid}/status") as f:
+        caught, = [line.split()[1] for line in f if line.startswith("SigCgt")]
+    return int(caught, 16) >> (sig - 1) & 1
+
+
+def operations_of(pid, folder, rank):
+    """How many collectives the rank has begun, as its own dump says."""
+    path = os.path.join(folder, f"world.{rank}.json")
+    if not handles(pid, signal.SIGUSR2):
+        return 0
+    os.kill(pid, signal.SIGUSR2)
+    if not os.path.exists(path):
+        return 0
+    with open(path) as f:
+        return json.load(f)["last_issued"]
+
+
+@test
+def nobody_asks_whether_a_rank_is_dead_that_was_killed():
+    """The table of ends says how the rank ended, and the sentence about what ranks were doing does not ask."""
+    with tempfile.TemporaryDirectory() as d:
+        p = subprocess.Popen([tutti, "run", "-n", "3", "sh", "-c", f"echo $$ > {d}/pid$RANK; exec {digits}"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             env=clean_env({"TUTTI_FLIGHT_DIR": d + "/dumps"}))
+        try:
+            end, pids = time.monotonic() + LIMIT, []
+            while len(pids) < 2 or operations_of(pids[0], d + "/dumps", 0) == 0:
+                assert time.monotonic() < end, "the ranks did not begin to train"
+                assert p.poll() is None, p.communicate()
+                time.sleep(0.01)
+                texts = [open(f"{d}/pid{r}").read() for r in (0, 1) if os.path.exists(f"{d}/pid{r}")]
+                pids = [int(x) for x in texts if x.endswith("\n")]
+            os.kill(pids[1], signal.SIGKILL)
+            _, err = p.communicate(timeout=LIMIT)
+        finally:
+            if p.poll() is None:
+                p.kill()
+                p.communicate()
+    assert p.returncode == 137 and re.search(r"^ +1 .*SIGKILL\)  <- first$", err, re.M), err
+    assert "rank 1 left no dump before the end" in err and "dead?" not in err, err
 
 
 # ---- secrets --------------------------------------------------------------------------------------------
