@@ -6,6 +6,7 @@ import unittest
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend as PlainBackend
 
 import tutti_torch
 from ranks import expect, join, raises, run, same, scratch, seconds
@@ -43,6 +44,21 @@ def with_options(rank, size):
     expect(t.min() == t.max() == size)
     with raises(TypeError, "tutti_torch.Options"):
         dist.new_group(backend="tutti", pg_options=object())
+
+
+def with_plain_options(rank, size):
+    """Options of PyTorch's own classes, as a program has that was written for another backend."""
+    usual = tutti_torch.Options()
+    for options in (PlainBackend.Options("tutti", seconds(9)), dist.ProcessGroupGloo._Options()):
+        group = dist.new_group(backend="tutti", pg_options=options, timeout=seconds(5))
+        got = tutti_torch.backend_of(group).options
+        expect(isinstance(got, tutti_torch.Options), type(got))
+        expect(got._timeout == seconds(5), got._timeout)
+        expect(got.no_cma == usual.no_cma and got.staging_bytes == usual.staging_bytes, "ours are as usual")
+        expect(list(got.global_ranks_in_group) == list(range(size)), got.global_ranks_in_group)
+        t = torch.full((N,), rank + 1.0)
+        dist.all_reduce(t, group=group)
+        expect(t.min() == t.max() == size * (size + 1) / 2)
 
 
 def numbers(rank, size):
@@ -179,6 +195,7 @@ class Groups(unittest.TestCase):
             run(2, as_gloo, folder + "/store", group=False)
 
     def test_with_options(self): run(2, with_options)
+    def test_with_plain_options(self): run(2, with_plain_options)
     def test_numbers(self): run(2, numbers)
     def test_split(self): run(4, split)
     def test_time_outs(self): run(2, time_outs)
