@@ -26,6 +26,9 @@ static inline void tti_error_passed(void)
 /* The words of the last error, for the library, which passes them on: that does not handle it. */
 const char *tti_last_error(void);
 
+/* Whether the program itself recorded the last error, with tt_fail: its words are left as they are. */
+bool tti_error_is_users(void);
+
 /* A failure with its fields, to be kept or taken to another thread. */
 typedef struct tti_failure {
     tti_error_copy error;

@@ -151,13 +151,17 @@ static const char *short_path(const char *file)
     return src != NULL ? src : file;
 }
 
+static const char users[] = "user code"; /* the place of what tt_fail records */
+
 static void record_words(const char *file, int line, tt_status st, const char *fmt, va_list args)
 {
-    char text[sizeof mine->error.text], where[sizeof mine->error.where] = "user code";
+    char text[sizeof mine->error.text], where[sizeof mine->error.where];
 
     vsnprintf(text, sizeof text, fmt, args); /* the arguments may point into the old record */
     if (file != NULL)
         snprintf(where, sizeof where, "%s:%d", short_path(file), line);
+    else
+        snprintf(where, sizeof where, "%s", users);
     write_record(st, text, where);
 }
 
@@ -191,6 +195,11 @@ const char *tti_last_error(void)
 static const char *last_where(void)
 {
     return spare.status != TT_OK ? spare.where : mine != NULL ? mine->error.where : "";
+}
+
+bool tti_error_is_users(void)
+{
+    return strcmp(last_where(), users) == 0;
 }
 
 tt_status tt_last_status(void)

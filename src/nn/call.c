@@ -56,13 +56,13 @@ static void path_of(const frame *f, char *path, size_t room)
         path[0] = '\0'; /* a module that is not one of its caller's: names begin with it */
 }
 
-/* Adds the module to an error that names none yet: the innermost one is the first to see it. No memory is allocated, since
- * the error may be the lack of it. */
+/* Adds the module to an error of the library that names none yet: the innermost one is the first to see it. No memory is
+ * allocated, since the error may be the lack of it. */
 static void name_module(const frame *f)
 {
     char path[200];
 
-    if (strstr(tti_last_error(), IN_MODULE) != NULL)
+    if (tti_error_is_users() || strstr(tti_last_error(), IN_MODULE) != NULL)
         return;
     path_of(f, path, sizeof path);
     if (path[0] != '\0')

@@ -396,6 +396,26 @@ static tt_tensor *stranger_forward(tt_module *m, tt_tensor *x)
     return tt_module_forward(called_by_stranger, x);
 }
 
+static tt_tensor *failing_forward(tt_module *m, tt_tensor *x)
+{
+    (void)m, (void)x;
+    tt_fail(TT_ERR_FORMAT, "the user's own words");
+    return NULL;
+}
+
+TT_TEST(module, errors_of_the_user_keep_their_words)
+{
+    static const tt_module_class failing_class = { .name = "Failing", .forward = failing_forward };
+    tt_module *m = TT_SEQUENTIAL(tt_module_new(&failing_class));
+
+    TT_SCOPE {
+        TT_CHECK_NULL(tt_module_forward(m, TT_FLOATS(1, 2)));
+        TT_CHECK_STR(tt_last_error(), "the user's own words");
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_FORMAT);
+    }
+    tt_module_free(m);
+}
+
 /* A module calls one that is not among its children, and in which one has a hook. */
 TT_TEST(module, errors_name_modules_with_hooks_and_strangers)
 {
