@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file store: writers that are killed, files that are torn, damaged or something else. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -236,6 +243,80 @@ TT_TEST(store_file, notices_that_the_file_was_cut_under_its_feet)
     TT_REQUIRE_EQ(truncate(path, 17), 0);
     TT_CHECK_ERR_SAYS(tt_store_check(s, &key, 1, &present), TT_ERR_FORMAT, "was cut");
     tt_store_free(s);
+}
+
+/* ---- reads that fail ------------------------------------------------------------------------------ */
+
+/* From here on every read of exactly `bytes` bytes fails on this thread. False: the kernel takes no such filter. */
+static bool fail_reads_of(uint32_t bytes)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pread64, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bytes, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = { sizeof filter / sizeof filter[0], filter };
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+static void check_value(tt_store *s, const char *key, char value, size_t size)
+{
+    tt_blob b = { 0 };
+
+    TT_REQUIRE_OK(tt_store_get(s, key, &b));
+    TT_CHECK_EQ(b.size, size);
+    TT_CHECK_EQ(((const char *)b.data)[0], value);
+    tt_blob_free(&b);
+}
+
+/* The reader takes the first of two records, and then the read of the second one, and of that one only, fails. */
+static void *read_with_a_failure(void *ctx)
+{
+    enum { SIZE = 40000 }; /* two of them do not fit into one read */
+    tt_store *writer = open_here(), *reader = tt_store_file_open(path);
+    static char value[SIZE + 5000];
+    const char *key = "b";
+    bool present = true;
+    off_t begin = size_now(), record;
+
+    TT_REQUIRE(writer != NULL && reader != NULL);
+    memset(value, 'a', SIZE);
+    TT_REQUIRE_OK(tt_store_set(writer, "a", value, SIZE));
+    record = size_now() - begin;
+    memset(value, 'b', SIZE);
+    TT_REQUIRE_OK(tt_store_set(writer, "b", value, SIZE));
+    TT_REQUIRE_EQ(size_now(), begin + 2 * record);
+    TT_REQUIRE_OK(tt_store_check(writer, &key, 1, &present)); /* it has read its own records */
+    *(bool *)ctx = fail_reads_of((uint32_t)record);
+    if (*(bool *)ctx) {
+        TT_CHECK_ERR_SAYS(tt_store_check(reader, &key, 1, &present), TT_ERR_IO, "read: ");
+        memset(value, 'c', sizeof value);
+        TT_REQUIRE_OK(tt_store_set(writer, "c", value, sizeof value));
+        TT_CHECK_OK(tt_store_check(reader, &key, 1, &present));
+        TT_REQUIRE(present); /* the second record was not passed over */
+        check_value(reader, "a", 'a', SIZE);
+        check_value(reader, "b", 'b', SIZE);
+        check_value(reader, "c", 'c', sizeof value);
+    }
+    tt_store_free(reader);
+    tt_store_free(writer);
+    return NULL;
+}
+
+TT_TEST(store_file, a_failed_read_passes_over_nothing)
+{
+    pthread_t thread; /* the kernel's filter ends with it */
+    bool filtered = false;
+
+    TT_REQUIRE_EQ(pthread_create(&thread, NULL, read_with_a_failure, &filtered), 0);
+    pthread_join(thread, NULL);
+    if (!filtered)
+        TT_SKIP("the kernel takes no seccomp filter here");
 }
 
 /* ---- compaction ---------------------------------------------------------------------------------- */
