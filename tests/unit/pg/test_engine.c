@@ -5,6 +5,7 @@
 #include "tutti/collective.h"
 #include "tutti/ddp_hooks.h"
 #include "tutti/ops.h"
+#include "tutti/prof.h"
 #include "tutti/sparse.h"
 #include "tutti/testing_tools.h"
 
@@ -158,4 +159,28 @@ TT_TEST_THREADS(1, engine, a_call_that_is_not_queued_leaves_nothing_open)
     TT_REQUIRE_OK(sum_with_a_work(pg)); /* the thread runs */
     TT_CHECK_GT(tt_test_fail_allocs(sum_with_a_work, pg), 3);
     TT_CHECK_EQ(n_open(pg->recorder), 0);
+}
+
+static int n_failed(const tt_prof *p)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < tt_prof_n_events(p); i++)
+        n += tt_prof_event_at(p, i)->failed;
+    return n;
+}
+
+/* What the profiler saw begin it sees end: as failed. */
+TT_TEST_THREADS(1, engine, a_call_that_is_not_queued_ends_in_the_profile)
+{
+    tt_pg *pg = tt_test_pg();
+    tt_prof *p;
+
+    p = tt_prof_start(NULL);
+    TT_REQUIRE_NOT_NULL(p);
+    TT_REQUIRE_OK(sum_with_a_work(pg)); /* the thread runs, and the profile has its lists */
+    TT_CHECK_GT(tt_test_fail_allocs(sum_with_a_work, pg), 3);
+    TT_CHECK_OK(tt_prof_stop(p));
+    TT_CHECK_GE(n_failed(p), 2); /* there is no memory for the work, or for the list of its results */
+    tt_prof_free(p);
 }
