@@ -369,11 +369,13 @@ void tti_ddp_prepare(tt_ddp *d)
 tt_status tti_ddp_reset(tt_ddp *d)
 {
     tt_status st = wait_for(&d->used_work);
+    bool under_way = d->used_work != NULL;
 
     for (int b = 0; b < d->n_buckets; b++) {
         tt_status one = wait_for_bucket(d, &d->buckets[b]);
 
         st = st == TT_OK ? one : st;
+        under_way |= d->buckets[b].work != NULL;
         tt_tensor_free(d->buckets[b].sparse);
         d->buckets[b].sparse = NULL;
     }
@@ -381,7 +383,8 @@ tt_status tti_ddp_reset(tt_ddp *d)
         tt_tensor_free(d->params[i].kept);
         d->params[i].kept = NULL;
     }
-    d->state = TTI_DDP_IDLE;
+    /* The next forward has to wait for works that could not be waited for here: they still use the buckets. */
+    d->state = under_way ? TTI_DDP_FAILED : TTI_DDP_IDLE;
     return st;
 }
 

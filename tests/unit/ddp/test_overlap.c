@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who reduces buckets, and when: the decision, that all ranks draw the same one, and that training is the same to
  * the bit in every way, with everything that a tt_ddp can do. */
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ddp/ddp.h"
 #include "pg/overlap.h"
 #include "tutti/ddp.h"
 #include "tutti/functional.h"
@@ -476,4 +479,90 @@ TT_TEST_RANKS(3, ddp_overlap, a_death_is_told_when_filling)
 TT_TEST_RANKS(3, ddp_overlap, a_death_is_told_at_the_end)
 {
     survives(TTI_OVERLAP_END);
+}
+
+/* ---- reductions that cannot be waited for ------------------------------------------------------------ */
+
+typedef struct held {
+    tt_ddp *d;
+    atomic_bool go;
+    bool refuses;
+} held;
+
+static tt_status refuse(void *ctx, tt_tensor *leaf)
+{
+    (void)leaf;
+    return ((held *)ctx)->refuses ? tt_fail(TT_ERR_ABORTED, "refused by the test") : TT_OK;
+}
+
+static int works_held(const tt_ddp *d)
+{
+    int n = 0;
+
+    for (int b = 0; b < d->n_buckets; b++)
+        n += d->buckets[b].work != NULL;
+    return n;
+}
+
+/* On the thread that has to run the reductions of the failed backward, after this: it cannot wait for them. */
+static tt_value *forward_on_the_engine(void *ctx, tt_pg *pg)
+{
+    held *h = ctx;
+    int n;
+
+    (void)pg;
+    while (!atomic_load(&h->go))
+        sched_yield();
+    n = works_held(h->d);
+    TT_CHECK_GT(n, 0);
+    for (int i = 0; i < 2; i++)
+        TT_SCOPE
+        TT_ENABLE_GRAD
+        {
+            TT_CHECK_NULL(tt_ddp_forward(h->d, tool_numbers(TT_SHAPE(4, 6), 1)));
+            TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
+            TT_CHECK_CONTAINS(tt_last_error(), "would never end");
+            TT_CHECK_EQ(works_held(h->d), n); /* their memory is in use */
+        }
+    return tt_value_null_new();
+}
+
+static void fail_backward(held *h, tt_future **f_p)
+{
+    h->refuses = true;
+    TT_SCOPE {
+        tt_tensor *y = tt_ddp_forward(h->d, tool_numbers(TT_SHAPE(4, 6), 1));
+
+        TT_REQUIRE_NOT_NULL(y);
+        *f_p = tt_ddp_run_steps(tt_test_pg(), forward_on_the_engine, h, NULL);
+        TT_REQUIRE_NOT_NULL(*f_p);
+        TT_CHECK_ERR_SAYS(tt_backward(tt_sum(y)), TT_ERR_ABORTED, "refused by the test");
+    }
+    h->refuses = false;
+}
+
+TT_TEST_RANKS(2, ddp_overlap, works_under_way_are_kept_until_they_are_done)
+{
+    tt_module *m = tool_mlp(tt_test_seed()), *alone = tool_mlp(tt_test_seed());
+    held h = { 0 };
+    tt_future *f = NULL;
+    tt_hook *hook = tt_leaf_add_post_hook(tt_module_param(m, "0.weight"), refuse, &h);
+
+    TT_REQUIRE_NOT_NULL(hook); /* runs before the one that tt_ddp adds, and last of all parameters */
+    want(TTI_OVERLAP_ENGINE);
+    h.d = tool_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.0001 });
+    for (int i = 0; i < 2; i++)
+        hook_step(h.d, tt_test_seed());
+    fail_backward(&h, &f);
+    atomic_store(&h.go, true);
+    TT_CHECK_OK(tt_future_wait(f, 0));
+    tt_future_free(f);
+    hook_step(h.d, tt_test_seed()); /* waits for them first */
+    hook_step_alone(alone, tt_test_seed());
+    hook_check_grads(m, alone, false);
+    TT_CHECK_EQ(works_held(h.d), 0);
+    tt_ddp_free(h.d);
+    tt_hook_remove(hook);
+    tt_module_free(alone);
+    tt_module_free(m);
 }
