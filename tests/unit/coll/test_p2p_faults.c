@@ -130,6 +130,41 @@ static void given_up(p2p_rank *r)
 }
 TWO_WAYS(given_up, 2)
 
+/* Rank 0 offers as many long messages as there are slots and takes them back. Rank 1, which waits for something else, has
+ * their announcements, and would fetch the first one early to make room. */
+static void given_up_before_they_are_fetched(p2p_rank *r)
+{
+    enum { SLOTS = 4, ROUNDS = 3 };
+    unsigned char *data = zeros(LONG);
+    int value = 0;
+
+    for (int i = 0; i <= ROUNDS; i++) {
+        if (r->rank == 0) {
+            tti_p2p *ops[SLOTS];
+
+            p2p_fill(data, LONG, 0, 1, (uint64_t)i);
+            for (int k = 0; k < SLOTS && i > 0; k++)
+                ops[k] = p2p_isend(r, data, LONG, 1, 1);
+            for (int k = 0; k < SLOTS && i > 0; k++)
+                tti_p2p_free(ops[k]);
+            memset(data, 0xff, LONG); /* nobody reads it any more */
+            TT_CHECK_OK(p2p_send(r, &i, sizeof i, 1, 2));
+            p2p_fill(data, LONG, 0, 1, (uint64_t)i);
+            p2p_meet(r);
+            TT_CHECK_OK(p2p_send(r, data, LONG, 1, 1));
+        } else {
+            TT_CHECK_OK(p2p_recv(r, &value, sizeof value, 0, 2));
+            TT_CHECK_EQ(value, i);
+            p2p_meet(r);
+            TT_CHECK_OK(p2p_recv(r, data, LONG, 0, 1));
+            TT_CHECK(p2p_filled(data, LONG, 0, 1, (uint64_t)i));
+        }
+        p2p_meet(r);
+    }
+    free(data);
+}
+TWO_WAYS(given_up_before_they_are_fetched, 2)
+
 /* What had arrived before a rank left is delivered; the rest fails and says so. */
 static void leaves(p2p_rank *r)
 {
