@@ -246,5 +246,5 @@ int main(int argc, char **argv)
         printf("%d ranks, %d steps, accuracy on held-out digits %.1f %%\n", tt_pg_size(r.pg), STEPS,
                100.0 * share);
     run_free(&r);
-    return share >= 0.96 ? 0 : 1;
+    return st == TT_OK && share >= 0.96 ? 0 : 1;
 }
