@@ -68,6 +68,7 @@ TT_API tt_tensor *tt_copy_(tt_tensor *dst, tt_tensor *src); /* broadcasts and co
 TT_API tt_tensor *tt_neg(tt_tensor *x);
 TT_API tt_tensor *tt_abs(tt_tensor *x); /* complex gives real */
 TT_API tt_tensor *tt_sign(tt_tensor *x);
+TT_API tt_tensor *tt_sgn(tt_tensor *x); /* the sign; of complex numbers x / |x|, 0 at 0 */
 TT_API tt_tensor *tt_square(tt_tensor *x);
 TT_API tt_tensor *tt_reciprocal(tt_tensor *x);
 TT_API tt_tensor *tt_exp(tt_tensor *x);

@@ -40,7 +40,14 @@ static tt_status gelu_tanh_backward(tti_node *n, tt_tensor *const *g, tt_tensor 
 
 static tt_status silu_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tti_silu_grad(g[0], tti_saved_get(n, 0)));
+    tt_tensor *x = tti_saved_get(n, 0), *s, *slope;
+
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype)) { /* s (1 + x (1 - s)) */
+        s = tt_sigmoid(x);
+        slope = tt_mul(s, tt_add_scalar(tt_mul(x, tt_rsub_scalar(s, 1.0)), 1.0));
+        return tti_give(&out[0], tt_mul(g[0], tt_conj(slope)));
+    }
+    return tti_give(&out[0], tti_silu_grad(g[0], x));
 }
 
 static tt_status elu_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)

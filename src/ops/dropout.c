@@ -49,6 +49,14 @@ tt_tensor *tti_dropout_with(tt_tensor *x, const tti_dropout_attrs *a)
     return tti_call_end(&c, y, draw(y, tti_contiguous(x), a));
 }
 
+/* Both parts of a number are kept or dropped together: the factors are those of a real tensor of its shape. */
+static tt_tensor *complex_dropout(tt_tensor *x, const tti_dropout_attrs *a)
+{
+    tt_dtype real = x->dtype == TT_C128 ? TT_F64 : TT_F32;
+
+    return tt_mul(x, tti_dropout_with(tt_ones(tt_tensor_shape(x), real, x->device), a));
+}
+
 tt_tensor *tt_dropout(tt_tensor *x, double p, bool training, tt_generator *gen)
 {
     tti_dropout_attrs a = { .p = p };
@@ -62,8 +70,9 @@ tt_tensor *tt_dropout(tt_tensor *x, double p, bool training, tt_generator *gen)
                             p);
     if (!training || p == 0.0)
         return x;
-    if (tti_check_floating("dropout", x, false) != TT_OK ||
+    if (tti_check_floating("dropout", x, true) != TT_OK ||
         tti_take_blocks(gen, x->device, ((uint64_t)x->numel + 3) / 4, &a) != TT_OK)
         return NULL;
-    return tti_dropout_with(x, &a);
+    return tt_dtype_is_complex((tt_dtype)x->dtype) ? complex_dropout(x, &a)
+                                                   : tti_dropout_with(x, &a);
 }

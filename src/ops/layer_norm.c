@@ -91,11 +91,11 @@ static tt_status check_affine(const char *name, const tt_tensor *x, int n_dims, 
                    n_dims, TTI_SHAPE_OF(x), TTI_SHAPE_OF(w));
 }
 
-static tt_status check_norm(const char *name, tt_tensor *const in[3], int n_dims)
+static tt_status check_norm(const char *name, tt_tensor *const in[3], int n_dims, bool complex_too)
 {
     const tt_tensor *x = in[0];
 
-    TT_TRY(tti_check_floating(name, x, false));
+    TT_TRY(tti_check_floating(name, x, complex_too));
     if (n_dims < 1 || n_dims > x->n_dims)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected 1 to %d dimensions to normalise, got %d", name,
                        x->n_dims, n_dims);
@@ -116,7 +116,7 @@ static tt_tensor *row_norm(tt_tensor *const in[3], const row_attrs *a)
     tt_tensor vx, vy;
     tt_dtype stat;
 
-    if (!tti_call_begin(&c) || check_norm(c.op->name, in, a->n_dims) != TT_OK)
+    if (!tti_call_begin(&c) || check_norm(c.op->name, in, a->n_dims, false) != TT_OK)
         return NULL;
     stat = x->dtype == TT_F64 ? TT_F64 : TT_F32;
     y = tti_empty(x->dims, x->n_dims, (tt_dtype)x->dtype, x->device);
@@ -147,11 +147,28 @@ tt_tensor *tt_layer_norm(tt_tensor *x, int n_dims, tt_tensor *weight, tt_tensor 
     return row_norm(in, &a);
 }
 
+/* By the root of the mean of squares, which are complex, as in PyTorch. */
+static tt_tensor *complex_rms_norm(tt_tensor *const in[3], const row_attrs *a)
+{
+    int dims[TT_MAX_DIMS];
+    tt_tensor *y;
+
+    if (check_norm("rms_norm", in, a->n_dims, true) != TT_OK)
+        return NULL;
+    for (int i = 0; i < a->n_dims; i++)
+        dims[i] = i - a->n_dims;
+    y = tt_mean_dims(tt_square(in[0]), dims, a->n_dims, true);
+    y = tt_mul(in[0], tt_rsqrt(tt_add_scalar(y, a->eps)));
+    return in[1] != NULL ? tt_mul(y, in[1]) : y;
+}
+
 tt_tensor *tt_rms_norm(tt_tensor *x, int n_dims, tt_tensor *weight, double eps)
 {
     tt_tensor *in[3] = { x, weight, NULL };
     const row_attrs a = { .eps = eps, .n_dims = n_dims, .rms = true };
 
     TTI_AUTOCAST(TTI_WIDE, &in[0], &in[1]);
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
+        return complex_rms_norm(in, &a);
     return row_norm(in, &a);
 }

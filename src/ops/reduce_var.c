@@ -95,12 +95,39 @@ tt_tensor *tt_std_dims(tt_tensor *x, const int *dims, int n_dims, double correct
     return tti_call_end(&c, out, st);
 }
 
+/* The largest real part along dim, which makes no sum of exponentials overflow; 0 where it is infinite. A
+ * constant as far as gradients are concerned. */
+static tt_tensor *largest_real(tt_tensor *x, int dim)
+{
+    tt_tensor *most = NULL;
+
+    TT_NO_GRAD
+    {
+        most = tt_amax(tt_real(x), &dim, 1, true);
+        most = tt_masked_fill(most, tt_isinf(most), 0.0);
+    }
+    return most;
+}
+
+static tt_tensor *complex_logsumexp(tt_tensor *x, int dim, bool keep_dim)
+{
+    tt_tensor *most, *y;
+
+    if (x->numel == 0)
+        return tt_log(tt_sum_dim(tt_exp(x), dim, keep_dim));
+    most = largest_real(x, dim);
+    y = tt_add(tt_log(tt_sum_dim(tt_exp(tt_sub(x, most)), dim, true)), most);
+    return keep_dim || x->n_dims == 0 ? y : tt_squeeze_dim(y, dim);
+}
+
 tt_tensor *tt_logsumexp(tt_tensor *x, int dim, bool keep_dim)
 {
     const tti_reduction r = {
         .op = &op_logsumexp, .kernel = TTI_LOGSUMEXP, .dtype = -1, .save = 3, .keep_dims = keep_dim
     };
 
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
+        return complex_logsumexp(x, dim, keep_dim);
     if (x != NULL && tti_check_floating("logsumexp", x, false) != TT_OK)
         return NULL;
     return tti_reduce_call(&r, x, &dim, 1);

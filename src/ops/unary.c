@@ -30,6 +30,17 @@ static tt_status step_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out
     return tti_give(&out[0], tt_zeros_like(g[0]));
 }
 
+/* What turns x moves its direction; what stretches it does not. 0 at 0. */
+static tt_status sgn_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
+{
+    tt_tensor *x = tti_saved_get(n, 0), *y = tti_saved_get(n, 2), *size, *along;
+
+    size = tt_abs(x);
+    along = tt_mul(y, tt_real(tt_mul(g[0], tt_conj(y))));
+    return tti_give(
+        &out[0], tt_masked_fill(tt_div(tt_sub(g[0], along), size), tt_eq_scalar(size, 0.0), 0.0));
+}
+
 static tt_status square_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
     return tti_give(&out[0], tt_mul(g[0], tt_mul_scalar(tt_conj(tti_saved_get(n, 0)), 2.0)));
@@ -49,7 +60,7 @@ static tt_status exp_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 
 static tt_status expm1_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tt_mul(g[0], tt_add_scalar(tti_saved_get(n, 2), 1.0)));
+    return tti_give(&out[0], tt_mul(g[0], tt_add_scalar(tt_conj(tti_saved_get(n, 2)), 1.0)));
 }
 
 static tt_status log_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
@@ -59,17 +70,17 @@ static tt_status log_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 
 static tt_status log1p_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tt_div(g[0], tt_add_scalar(tti_saved_get(n, 0), 1.0)));
+    return tti_give(&out[0], tt_div(g[0], tt_add_scalar(tt_conj(tti_saved_get(n, 0)), 1.0)));
 }
 
 static tt_status log2_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tt_div(g[0], tt_mul_scalar(tti_saved_get(n, 0), M_LN2)));
+    return tti_give(&out[0], tt_div(g[0], tt_mul_scalar(tt_conj(tti_saved_get(n, 0)), M_LN2)));
 }
 
 static tt_status log10_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
 {
-    return tti_give(&out[0], tt_div(g[0], tt_mul_scalar(tti_saved_get(n, 0), M_LN10)));
+    return tti_give(&out[0], tt_div(g[0], tt_mul_scalar(tt_conj(tti_saved_get(n, 0)), M_LN10)));
 }
 
 static tt_status sqrt_backward(tti_node *n, tt_tensor *const *g, tt_tensor **out)
@@ -108,6 +119,9 @@ static const tti_elementwise op_abs = {
     { "abs", abs_backward, 0 }, TTI_ABS, TTI_NO_BOOL, TTI_SAVE_A
 };
 static const tti_elementwise op_sign = { { "sign", step_backward, 0 }, TTI_SIGN, TTI_PROMOTE, 0 };
+static const tti_elementwise op_sgn = {
+    { "sgn", sgn_backward, 0 }, TTI_SIGN, TTI_PROMOTE, TTI_SAVE_A | TTI_SAVE_OUT
+};
 static const tti_elementwise op_square = {
     { "square", square_backward, 0 }, TTI_SQUARE, TTI_PROMOTE, TTI_SAVE_A
 };
@@ -173,9 +187,16 @@ tt_tensor *tt_abs(tt_tensor *x)
 tt_tensor *tt_sign(tt_tensor *x)
 {
     if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
-        return TT_FAIL_NULL(TT_ERR_INVALID, "sign: expected real numbers, got %s",
+        return TT_FAIL_NULL(TT_ERR_INVALID, "sign: expected real numbers, got %s: use tt_sgn",
                             tt_dtype_name((tt_dtype)x->dtype));
     return tti_apply1(&op_sign, x, NULL, 0);
+}
+
+tt_tensor *tt_sgn(tt_tensor *x)
+{
+    if (x != NULL && tt_dtype_is_complex((tt_dtype)x->dtype))
+        return tti_apply1(&op_sgn, x, NULL, 0);
+    return tt_sign(x);
 }
 
 tt_tensor *tt_square(tt_tensor *x)

@@ -86,6 +86,7 @@ static const conform_row rows[] = {
     { "gelu", gelu_row, "fNx4", 0, 0 },
     { "gelu_tanh", gelu_tanh_row, "fNx4", 0, 0 },
     { "silu", silu_row, "fNx4", 0, 0 },
+    { "silu.complex", silu_row, "cNx4", 0, 0 },
     { "relu_", relu__row, "fNx4", CONFORM_INPLACE, 0 },
     { "elu", elu_row, "fNx4", 0, 0 },
     { "celu", celu_row, "fNx4", 0, 0 },
@@ -96,6 +97,7 @@ static const conform_row rows[] = {
     { "softmax.first", softmax_first_row, "fNx4", 0, 0 },
     { "log_softmax", log_softmax_row, "fNx4", 0, 0 },
     { "dropout", dropout_row, "fNx4", 0, 0 },
+    { "dropout.complex", dropout_row, "cNx4", 0, 0 },
 };
 
 TT_TEST_TABLE(conformance_activation)

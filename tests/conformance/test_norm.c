@@ -48,6 +48,7 @@ static const conform_row rows[] = {
     { "layer_norm", layer_norm_row, "fNx5 f5? f5?", 0, 0 },
     { "layer_norm.two_dims", layer_norm_two_dims_row, "fNx2x3 f2x3? f2x3?", 0, 0 },
     { "rms_norm", rms_norm_row, "fNx5 f5?", 0, 0 },
+    { "rms_norm.complex", rms_norm_row, "cNx5 c5?", 0, 0 },
     { "group_norm", group_norm_row, "fNx4x3 f4? f4?", 0, 0 },
     { "batch_norm.training", batch_norm_training_row, "fNx2x4 f2? f2?", CONFORM_EMPTY_FAILS, 0 },
     { "batch_norm.evaluation", batch_norm_evaluation_row, "fNx2x4 f2? f2?", 0, 0 },

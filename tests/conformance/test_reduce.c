@@ -258,6 +258,7 @@ static const conform_row rows[] = {
     { "cumprod.first", cumprod_first_row, "fNx4", 0, 97 },
     { "mean_dim.first", mean_dim_first_row, "fNx4", 0, 0 },
     { "amax.all", amax_all_row, "fNx4", CONFORM_EMPTY_FAILS, 0 },
+    { "logsumexp.complex", logsumexp_row, "cNx4", 0, 0 },
     { "logsumexp.first", logsumexp_first_row, "fNx4", 0, 0 },
     { "var_dims.population", var_dims_population_row, "fNx4", 0, 0 },
 };

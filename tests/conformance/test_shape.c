@@ -243,6 +243,8 @@ static const conform_row rows[] = {
     { "conj", conj_row, "cNx4", 0, 0 },
     { "abs.complex", abs_complex_row, "cNx4", 0, 0 },
     { "mul.complex", mul_complex_row, "cNx4 cNx4", 0, 0 },
+    { "mul.complex_column", mul_complex_row, "cNx5 cNx1", 0, 0 },
+    { "mul.complex_row", mul_complex_row, "cNx5 c5", 0, 0 },
     { "cat", cat_row, "fNx4 fNx2", 0, 0 },
     { "stack", stack_row, "fNx4 fNx4", 0, 0 },
     { "split_sizes", split_sizes_row, "fNx4", 0, 0 },

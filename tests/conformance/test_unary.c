@@ -19,6 +19,11 @@ static tt_tensor *sign_row(tt_tensor *const *in)
     return tt_sign(in[0]);
 }
 
+static tt_tensor *sgn_row(tt_tensor *const *in)
+{
+    return tt_sgn(in[0]);
+}
+
 static tt_tensor *square_row(tt_tensor *const *in)
 {
     return tt_square(in[0]);
@@ -168,9 +173,12 @@ static const conform_row rows[] = {
     { "neg", neg_row, "fNx4", 0, 0 },
     { "abs", abs_row, "fNx4", 0, 0 },
     { "sign", sign_row, "fNx4", CONFORM_FIRST_ORDER, 0 },
+    { "sgn", sgn_row, "fNx4", CONFORM_FIRST_ORDER, 0 },
+    { "sgn.complex", sgn_row, "cNx4", 0, 0 },
     { "square", square_row, "fNx4", 0, 0 },
     { "exp", exp_row, "fNx4", 0, 0 },
     { "expm1", expm1_row, "fNx4", 0, 0 },
+    { "expm1.complex", expm1_row, "cNx4", 0, 0 },
     { "sin", sin_row, "fNx4", 0, 0 },
     { "cos", cos_row, "fNx4", 0, 0 },
     { "tanh", tanh_row, "fNx4", 0, 0 },
@@ -183,8 +191,11 @@ static const conform_row rows[] = {
     { "reciprocal", reciprocal_row, "pNx4", 0, 0 },
     { "log", log_row, "pNx4", 0, 0 },
     { "log1p", log1p_row, "pNx4", 0, 0 },
+    { "log1p.complex", log1p_row, "cNx4", 0, 0 },
     { "log2", log2_row, "pNx4", 0, 0 },
+    { "log2.complex", log2_row, "cNx4", 0, 0 },
     { "log10", log10_row, "pNx4", 0, 0 },
+    { "log10.complex", log10_row, "cNx4", 0, 0 },
     { "sqrt", sqrt_row, "pNx4", 0, 0 },
     { "rsqrt", rsqrt_row, "pNx4", 0, 0 },
     { "clamp", clamp_row, "fNx4", 0, 0 },

@@ -38,6 +38,7 @@
 #else
 #define PARAM(u) U2D(u)
 #endif
+#define FUSED(a, b, c) ((a) * (b) + (c))
 #include "ops/cpu/pointwise_complex_ops.inc"
 
 static inline T op_abs(T x, const Q *q)
