@@ -180,7 +180,7 @@ static tt_status check_tensors(const char *name, const tt_tensor *x, const tt_te
             TT_ERR_INVALID, "%s: expected input, weight and bias of one type, got %s, %s%s%s", name,
             tt_dtype_name((tt_dtype)x->dtype), tt_dtype_name((tt_dtype)w->dtype),
             b != NULL ? " and " : "", b != NULL ? tt_dtype_name((tt_dtype)b->dtype) : "");
-    return tti_check_floating(name, x, true);
+    return tti_check_number(name, x, true);
 }
 
 static tt_status check_bias(const char *name, const tt_tensor *b, int64_t channels)

@@ -85,6 +85,8 @@ tt_tensor *tti_empty_broadcast(const char *name, const tt_tensor *a, const tt_te
 
 /* Refuse a tensor that is not floating (or complex when allowed): "name: expected ..., got ...". */
 tt_status tti_check_floating(const char *name, const tt_tensor *x, bool complex_too);
+/* The same, and integers pass too where there are kernels for them: on the CPU. */
+tt_status tti_check_number(const char *name, const tt_tensor *x, bool complex_too);
 tt_status tti_check_index(const char *name, const tt_tensor *x); /* int64 or int32 */
 
 #endif

@@ -65,6 +65,7 @@ static tt_status plan(const char *name, const tt_tensor *x, const tt_pool_option
     if (opt->divisor_override < 0)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected a positive divisor, got %lld", name,
                        (long long)opt->divisor_override);
+    TT_TRY(tti_check_number(name, x, false));
     TT_TRY(tti_pool_input(name, x, spatial, a));
     if (a->p.c == 0)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected an input with channels, got %s", name,
@@ -129,6 +130,9 @@ static tt_status plan_avg(const char *name, const tt_tensor *x, const tt_pool_op
                           int spatial, tti_pool_attrs *a)
 {
     TT_TRY(plan(name, x, opt, spatial, a));
+    if (x->dtype != TT_I64 && tt_dtype_is_integral((tt_dtype)x->dtype))
+        return TT_FAIL(TT_ERR_INVALID, "%s: expected a floating or int64 tensor, got %s", name,
+                       tt_dtype_name((tt_dtype)x->dtype));
     if (a->p.dilation[0] != 1 || a->p.dilation[1] != 1)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected no dilation: only maxima have it", name);
     return TT_OK;
@@ -155,6 +159,7 @@ tt_tensor *tt_avg_pool2d(tt_tensor *x, const tt_pool_options *opt)
 static tt_status plan_adaptive(const char *name, const tt_tensor *x, int64_t out_h, int64_t out_w,
                                tti_pool_attrs *a)
 {
+    TT_TRY(tti_check_floating(name, x, false));
     TT_TRY(tti_pool_input(name, x, 2, a));
     if (out_h < 1 || out_w < 1)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected result sizes of at least 1, got %lld x %lld",

@@ -7,7 +7,6 @@ tt_status tti_pool_input(const char *name, const tt_tensor *x, int spatial, tti_
 {
     int n = x->n_dims;
 
-    TT_TRY(tti_check_floating(name, x, false));
     if (n != spatial + 1 && n != spatial + 2)
         return TT_FAIL(TT_ERR_INVALID, "%s: expected a %d-D or %d-D input, got %s", name,
                        spatial + 1, spatial + 2, TTI_SHAPE_OF(x));
@@ -40,9 +39,11 @@ static tt_tensor *empty_of(const tt_shape *s, tt_dtype dtype, const tt_tensor *l
     return tti_empty(s->dims, s->n_dims, dtype, like->device);
 }
 
-/* What kernels compute in: contiguous, and float32 for half types. */
+/* What kernels compute in: contiguous, and float32 for half types, int64 for integers. */
 static tt_dtype compute_type(const tt_tensor *x)
 {
+    if (tt_dtype_is_integral((tt_dtype)x->dtype))
+        return TT_I64;
     return x->dtype == TT_F64 ? TT_F64 : TT_F32;
 }
 
@@ -104,6 +105,22 @@ tt_status tti_pool_max_backward(tti_node *n, tt_tensor *const *grad_out, tt_tens
     return tti_give(&grad_in[0], max_grad(grad_out[0], tti_saved_get(n, 0), tti_attrs(n)));
 }
 
+/* A window that lies in the padding alone has the lowest value, which narrow integers must hold. */
+static tt_tensor *narrowed(tt_tensor *y, tt_dtype dtype)
+{
+    static const double lowest[] = {
+        [TT_I8] = INT8_MIN, [TT_I16] = INT16_MIN, [TT_I32] = INT32_MIN
+    };
+    double p[2] = { 0, INT32_MAX };
+
+    if (tt_dtype_is_integral(dtype) && dtype != TT_I64) {
+        p[0] = dtype != TT_U8 ? lowest[dtype] : 0;
+        if (tti_unary(TTI_CLAMP, y, y, p) != TT_OK)
+            return NULL;
+    }
+    return tti_cast(y, dtype);
+}
+
 static tt_status find_max(tt_tensor *y, tt_tensor *indices, tt_tensor *x, const tti_pool_attrs *a)
 {
     TT_TRY(tti_made(y));
@@ -128,7 +145,7 @@ tt_tensor *tti_pool_max(const tti_op *op, tt_tensor *x, const tti_pool_attrs *a,
     if (st == TT_OK)
         st = find_max(outs[0], outs[1], for_kernel(x), a);
     if (st == TT_OK)
-        outs[0] = tti_cast(outs[0], (tt_dtype)x->dtype);
+        st = tti_give(&outs[0], narrowed(outs[0], (tt_dtype)x->dtype));
     tti_call_save(&c, outs[1]);
     st = tti_call_end_many(&c, outs, indices_p != NULL ? 2 : 1, st);
     if (indices_p != NULL)

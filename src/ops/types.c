@@ -110,6 +110,13 @@ tt_status tti_check_floating(const char *name, const tt_tensor *x, bool complex_
                    complex_too ? " or complex" : "", tt_dtype_name(d));
 }
 
+tt_status tti_check_number(const char *name, const tt_tensor *x, bool complex_too)
+{
+    if (!tt_dtype_is_integral((tt_dtype)x->dtype))
+        return tti_check_floating(name, x, complex_too);
+    return x->device.kind == TT_DEVICE_CPU ? TT_OK : tti_no_kernel(name, x);
+}
+
 tt_status tti_check_index(const char *name, const tt_tensor *x)
 {
     if (x->dtype == TT_I64 || x->dtype == TT_I32)

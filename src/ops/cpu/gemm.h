@@ -18,6 +18,8 @@ typedef struct tti_mat {
 tt_status tti_blas_takes(const tti_mat *p);
 tt_status tti_sgemm(const tti_mat *p, const float *a, const float *b, float *c);
 tt_status tti_dgemm(const tti_mat *p, const double *a, const double *b, double *c);
+/* In int64, wrapping; alpha and beta are whole numbers. */
+void tti_igemm(const tti_mat *p, const int64_t *a, const int64_t *b, int64_t *c);
 tt_status tti_cgemm(const tti_mat *p, const void *a, const void *b, void *c, bool is_double);
 
 #endif

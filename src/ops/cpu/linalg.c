@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products of matrices on the CPU: the libraries behind gemm_job.h take float32, float64 and complex ones;
  * half types go through float32, integers are dealt with here. */
+#include "ops/cpu/gemm.h"
 #include "ops/cpu/gemm_job.h"
 #include "ops/op.h"
 
@@ -11,37 +12,47 @@ static int64_t size_from_end(const tt_tensor *t, int i)
 
 /* ---- integers: in int64, wrapping as their type does --------------------------------------------- */
 
+void tti_igemm(const tti_mat *p, const int64_t *a, const int64_t *b, int64_t *c)
+{
+    int64_t ai = p->ta ? 1 : p->lda, ak = p->ta ? p->lda : 1;
+    int64_t bk = p->tb ? 1 : p->ldb, bj = p->tb ? p->ldb : 1;
+
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            int64_t *to = &c[i * p->ldc + j];
+            uint64_t sum = 0, before = p->beta != 0.0 ? (uint64_t)*to : 0;
+
+            for (int64_t l = 0; l < p->k; l++)
+                sum += (uint64_t)a[i * ai + l * ak] * (uint64_t)b[l * bk + j * bj];
+            *to =
+                (int64_t)(sum * (uint64_t)(int64_t)p->alpha + before * (uint64_t)(int64_t)p->beta);
+        }
+}
+
 static tt_status gemm_integer(tt_tensor *out, const tt_tensor *a, const tt_tensor *b,
                               const tti_gemm *g)
 {
     tt_tensor *wide = tti_empty(out->dims, out->n_dims, TT_I64, out->device);
     tt_tensor *wa = tti_contiguous(tti_cast((tt_tensor *)a, TT_I64));
     tt_tensor *wb = tti_contiguous(tti_cast((tt_tensor *)b, TT_I64));
-    int64_t m = size_from_end(out, 2), n = size_from_end(out, 1);
-    int64_t k = size_from_end(a, g->trans_a ? 2 : 1);
     int64_t batch = out->n_dims == 3 ? out->dims[0] : 1;
-    int64_t ai = g->trans_a ? 1 : k, ak = g->trans_a ? m : 1;
-    int64_t bk = g->trans_b ? 1 : n, bj = g->trans_b ? k : 1;
-    double beta = g->bias != NULL ? 1.0 : g->beta;
+    tti_mat p = { .ta = g->trans_a, .tb = g->trans_b, .alpha = g->alpha };
 
+    p.m = size_from_end(out, 2);
+    p.n = size_from_end(out, 1);
+    p.k = size_from_end(a, g->trans_a ? 2 : 1);
+    p.lda = g->trans_a ? p.m : p.k;
+    p.ldb = g->trans_b ? p.k : p.n;
+    p.ldc = p.n;
+    p.beta = g->bias != NULL ? 1.0 : g->beta;
     if (wide == NULL || wa == NULL || wb == NULL)
         return tt_last_status();
-    if (beta != 0.0)
+    if (p.beta != 0.0)
         TT_TRY(tti_copy(wide, g->bias != NULL ? g->bias : out));
-    for (int64_t r = 0; r < batch * m; r++) {
-        const int64_t *ra = (int64_t *)tti_data(wa) + r / m * m * k + r % m * ai;
-        const int64_t *rb = (int64_t *)tti_data(wb) + r / m * k * n;
-        int64_t *rc = (int64_t *)tti_data(wide) + r * n;
-
-        for (int64_t j = 0; j < n; j++) {
-            uint64_t sum = 0;
-
-            for (int64_t l = 0; l < k; l++)
-                sum += (uint64_t)ra[l * ak] * (uint64_t)rb[l * bk + j * bj];
-            rc[j] = (int64_t)(sum * (uint64_t)(int64_t)g->alpha +
-                              (beta != 0.0 ? (uint64_t)rc[j] * (uint64_t)(int64_t)beta : 0));
-        }
-    }
+    for (int64_t r = 0; r < batch; r++)
+        tti_igemm(&p, (const int64_t *)tti_data(wa) + r * p.m * p.k,
+                  (const int64_t *)tti_data(wb) + r * p.k * p.n,
+                  (int64_t *)tti_data(wide) + r * p.m * p.n);
     return tti_copy(out, wide);
 }
 

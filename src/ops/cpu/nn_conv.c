@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions on the CPU: which implementation takes which type and sizes. Half types go through
- * float32. */
+ * float32, integers through int64, which wraps as they do. */
 #include "ops/cpu/nn_conv.h"
 #include "ops/op.h"
 
-static bool is_half(const tt_tensor *t)
+/* The type that t is computed in. */
+static tt_dtype inner_type(const tt_tensor *t)
 {
-    return t->dtype == TT_F16 || t->dtype == TT_BF16;
+    if (t->dtype == TT_F16 || t->dtype == TT_BF16)
+        return TT_F32;
+    return tt_dtype_is_integral((tt_dtype)t->dtype) ? TT_I64 : (tt_dtype)t->dtype;
+}
+
+static bool is_narrow(const tt_tensor *t)
+{
+    return inner_type(t) != (tt_dtype)t->dtype;
 }
 
 static tt_tensor *wide(const tt_tensor *t)
 {
-    return tti_cast((tt_tensor *)t, TT_F32);
+    return tti_cast((tt_tensor *)t, inner_type(t));
 }
 
 static tt_tensor *wide_like(const tt_tensor *t)
 {
-    return tti_empty(t->dims, t->n_dims, TT_F32, t->device);
+    return tti_empty(t->dims, t->n_dims, inner_type(t), t->device);
 }
 
 tt_status tti_conv_run(const tti_conv_job *j)
@@ -53,7 +61,7 @@ tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, con
 {
     tt_tensor *wx, *ww, *wy, *wb = NULL;
 
-    if (!is_half(x))
+    if (!is_narrow(x))
         return run(tti_conv_job_of(TTI_CONV_FORWARD, x, w, y, b, g));
     wx = wide(x);
     ww = wide(w);
@@ -71,7 +79,7 @@ tt_status tti_cpu_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_t
 {
     tt_tensor *wdy, *ww, *wdx;
 
-    if (!is_half(dx))
+    if (!is_narrow(dx))
         return run(tti_conv_job_of(TTI_CONV_GRAD_INPUT, dx, w, dy, NULL, g));
     wdy = wide(dy);
     ww = wide(w);
@@ -87,7 +95,7 @@ tt_status tti_cpu_conv_grad_weight(tt_tensor *dw, const tt_tensor *dy, const tt_
 {
     tt_tensor *wdy, *wx, *wdw;
 
-    if (!is_half(dw))
+    if (!is_narrow(dw))
         return run(tti_conv_job_of(TTI_CONV_GRAD_WEIGHT, x, dw, dy, NULL, g));
     wdy = wide(dy);
     wx = wide(x);

@@ -5,7 +5,7 @@
 
 #include "ops/kernels.h"
 
-/* The slots of tti_nn_kernels: any floating or complex type, row-major. */
+/* The slots of tti_nn_kernels: any type but bool, row-major. */
 tt_status tti_cpu_conv(tt_tensor *y, const tt_tensor *x, const tt_tensor *w, const tt_tensor *b,
                        const tti_conv *g);
 tt_status tti_cpu_conv_grad_input(tt_tensor *dx, const tt_tensor *dy, const tt_tensor *w,
@@ -24,7 +24,7 @@ typedef enum tti_conv_kind {
 typedef struct tti_conv_job {
     tti_conv g;
     int32_t kind;  /* tti_conv_kind */
-    int32_t dtype; /* float32, float64 or complex */
+    int32_t dtype; /* float32, float64, complex or int64 */
     void *x, *w, *y;
     const void *b; /* NULL or [oc]; forward only */
 } tti_conv_job;

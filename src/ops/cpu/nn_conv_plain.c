@@ -41,10 +41,14 @@ static void to_columns(const unfold *u, const char *x, char *columns)
 }
 
 /* Elements are one or two reals; adding them one by one serves complex types too. */
-static void add_reals(char *dst, const char *src, tt_dtype dtype)
+static void add_element(char *dst, const char *src, tt_dtype dtype)
 {
     int n = tt_dtype_is_complex(dtype) ? 2 : 1;
 
+    if (dtype == TT_I64) {
+        *(uint64_t *)(void *)dst += *(const uint64_t *)(const void *)src;
+        return;
+    }
     for (int i = 0; i < n; i++) {
         if (dtype == TT_F64 || dtype == TT_C128)
             ((double *)(void *)dst)[i] += ((const double *)(const void *)src)[i];
@@ -66,7 +70,7 @@ static void from_columns(const unfold *u, const char *columns, char *x, tt_dtype
             int64_t ix = i % u->ow * g->stride[1] - g->pad[1] + kx * g->dilation[1];
 
             if (iy >= 0 && iy < u->h && ix >= 0 && ix < u->w)
-                add_reals(plane + (size_t)(iy * u->w + ix) * u->esize, columns, dtype);
+                add_element(plane + (size_t)(iy * u->w + ix) * u->esize, columns, dtype);
         }
     }
 }
@@ -77,6 +81,10 @@ static tt_status multiply(tt_dtype dtype, const tti_mat *p, const void *a, const
         return tti_sgemm(p, a, b, c);
     if (dtype == TT_F64)
         return tti_dgemm(p, a, b, c);
+    if (dtype == TT_I64) {
+        tti_igemm(p, a, b, c);
+        return TT_OK;
+    }
     return tti_cgemm(p, a, b, c, dtype == TT_C128);
 }
 

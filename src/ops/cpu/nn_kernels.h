@@ -55,8 +55,8 @@ static inline size_t tti_plane_scratch(const tti_pool *p)
 }
 
 typedef struct tti_pool_table {
-    tti_plane_fn max[2], avg[2], avg_grad[2]; /* float32, float64 */
-    tti_plane_fn adaptive_max[2], adaptive_avg[2], adaptive_avg_grad[2];
+    tti_plane_fn max[3], avg[3]; /* float32, float64, int64 */
+    tti_plane_fn avg_grad[2], adaptive_max[2], adaptive_avg[2], adaptive_avg_grad[2];
 } tti_pool_table;
 
 TTI_ISA_DECLARE(const tti_pool_table, tti_pool_table);

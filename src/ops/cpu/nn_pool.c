@@ -11,8 +11,8 @@ enum { PLANE_GRAIN = 8192 }; /* elements worth a thread */
 
 static int which(const tt_tensor *t)
 {
-    assert(t->dtype == TT_F32 || t->dtype == TT_F64);
-    return t->dtype == TT_F64;
+    assert(t->dtype == TT_F32 || t->dtype == TT_F64 || t->dtype == TT_I64);
+    return t->dtype == TT_I64 ? 2 : t->dtype == TT_F64;
 }
 
 /* Runs fn for every plane; scratch is per thread. */

@@ -75,17 +75,34 @@ static inline tti_span tti_span_of(int64_t i, int64_t n, int64_t size)
     return (tti_span){ i * size / n, ((i + 1) * size + n - 1) / n };
 }
 
+#define LOWEST (-(T)INFINITY)
+#define NOT_A_NUMBER(v) ((v) != (v))
+
 #define T float
 #define N(name) name##_f32
 #include "ops/cpu/nn_pool.inc"
+#include "ops/cpu/nn_pool_float.inc"
+#undef T
+#undef N
 
 #define T double
 #define N(name) name##_f64
 #include "ops/cpu/nn_pool.inc"
+#include "ops/cpu/nn_pool_float.inc"
+#undef T
+#undef N
+#undef LOWEST
+#undef NOT_A_NUMBER
+
+#define T int64_t
+#define N(name) name##_i64
+#define LOWEST INT64_MIN
+#define NOT_A_NUMBER(v) (false)
+#include "ops/cpu/nn_pool.inc"
 
 const tti_pool_table TTI_ISA_NAME(tti_pool_table) = {
-    .max = { max_f32, max_f64 },
-    .avg = { avg_f32, avg_f64 },
+    .max = { max_f32, max_f64, max_i64 },
+    .avg = { avg_f32, avg_f64, avg_i64 },
     .avg_grad = { avg_grad_f32, avg_grad_f64 },
     .adaptive_max = { adaptive_max_f32, adaptive_max_f64 },
     .adaptive_avg = { adaptive_avg_f32, adaptive_avg_f64 },

@@ -8,6 +8,7 @@
 #include <tutti/autograd.h>
 #include <tutti/testing.h>
 
+#include "harness/check_tensor.h"
 #include "ops/cpu/nn_conv.h"
 #include "ops/op.h"
 
@@ -291,6 +292,37 @@ TT_TEST(conv, values_of_conv_transpose2d)
               9);
         holds(tt_conv_transpose2d(x, w, b, &o),
               (const double[]){ 10, 12, 13, 12, 10, 13, 16, 16, 19 }, 9);
+    }
+}
+
+/* As int64, wrapping as their type does; values that no float holds. */
+TT_TEST(conv, integers)
+{
+    static const tt_dtype types[] = { TT_I8, TT_U8, TT_I16, TT_I32, TT_I64 };
+    tt_conv_options o = { .stride = { 2, 2 }, .padding = { 1, 1 } };
+
+    TT_SCOPE {
+        tt_tensor *x = counted(TT_SHAPE(1, 1, 3, 3)), *w = counted(TT_SHAPE(1, 1, 2, 2));
+        tt_tensor *b = tt_full(TT_SHAPE(1), 100.0, TT_F32, TT_CPU), *y;
+        const int64_t big = INT64_C(1) << 60;
+
+        for (int i = 0; i < 5; i++) {
+            tt_tensor *ix = tt_to_dtype(x, types[i]), *iw = tt_to_dtype(w, types[i]);
+            tt_tensor *ib = tt_to_dtype(b, types[i]);
+
+            y = tt_conv2d(ix, iw, ib, &o);
+            TT_REQUIRE_NOT_NULL(y);
+            TT_CHECK_EQ(tt_tensor_dtype(y), types[i]);
+            TT_CHECK(tt_equal(y, tt_to_dtype(tt_conv2d(x, w, b, &o), types[i])));
+            TT_CHECK_VALUES(y, 100, 108, 121, types[i] == TT_I8 ? 143 - 256 : 143);
+            y = tt_conv_transpose2d(ix, iw, ib, NULL);
+            TT_CHECK(tt_equal(y, tt_to_dtype(tt_conv_transpose2d(x, w, b, NULL), types[i])));
+        }
+        y = tt_conv1d(tt_reshape(TT_INTS(big, 1, big + 1), TT_SHAPE(1, 1, 3)),
+                      tt_reshape(TT_INTS(1, 2), TT_SHAPE(1, 1, 2)), NULL, NULL);
+        TT_CHECK(tt_equal(y, tt_reshape(TT_INTS(big + 2, 2 * big + 3), TT_SHAPE(1, 1, 2))));
+        TT_CHECK_NULL(tt_conv2d(tt_to_dtype(x, TT_BOOL), tt_to_dtype(w, TT_BOOL), NULL, NULL));
+        TT_CHECK_CONTAINS(tt_last_error(), "expected a floating or complex tensor, got bool");
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pooling against plain loops over windows in double, gradients against finite differences. */
+#include "harness/check_tensor.h"
 #include "unit/ops/nn_data.h"
 
 typedef struct pool_case {
@@ -303,6 +304,37 @@ TT_TEST(ops_pool, gradients)
 
 /* ---- the rest ------------------------------------------------------------------------------------ */
 
+/* Values that no float holds, and the lowest value of the type where a window has padding only. */
+TT_TEST(ops_pool, integers)
+{
+    static const tt_dtype types[] = { TT_I8, TT_U8, TT_I16, TT_I32, TT_I64 };
+    static const double lowest[] = { INT8_MIN, 0, INT16_MIN, INT32_MIN, INT64_MIN };
+    tt_pool_options two = { .kernel = { 2, 2 } }, in_line = { .kernel = { 2 }, .stride = { 1 } };
+    tt_pool_options apart = { .kernel = { 2, 2 }, .padding = { 1, 1 }, .dilation = { 2, 2 } };
+    const int64_t big = INT64_C(1) << 60;
+
+    TT_SCOPE {
+        tt_tensor *x = tt_reshape(TT_INTS(3, 9, 2, 5, 7, 4, 8, 6), TT_SHAPE(1, 2, 4)), *at;
+        tt_tensor *odd = TT_INTS(big + 1, big, big + 3, big + 2), *y;
+
+        for (int i = 0; i < 5; i++) {
+            y = tt_max_pool2d(tt_to_dtype(x, types[i]), &two, &at);
+            TT_REQUIRE_NOT_NULL(y);
+            TT_CHECK_EQ(tt_tensor_dtype(y), types[i]);
+            TT_CHECK_VALUES(y, 9, 8);
+            TT_CHECK_VALUES(at, 1, 6);
+            y = tt_max_pool2d(tt_ones(TT_SHAPE(1, 1, 1), types[i], TT_CPU), &apart, NULL);
+            TT_CHECK_VALUES(y, lowest[i]);
+        }
+        y = tt_max_pool1d(tt_reshape(odd, TT_SHAPE(1, 4)), &in_line);
+        TT_CHECK(tt_equal(y, tt_reshape(TT_INTS(big + 1, big + 3, big + 3), TT_SHAPE(1, 3))));
+        y = tt_avg_pool1d(tt_reshape(TT_INTS(-7, 2, 9, 4), TT_SHAPE(1, 4)),
+                          &in_line); /* towards zero */
+        TT_CHECK_EQ(tt_tensor_dtype(y), TT_I64);
+        TT_CHECK_VALUES(y, -2, 5, 6);
+    }
+}
+
 static tt_status status_of(const tt_tensor *t)
 {
     return t != NULL ? TT_OK : tt_last_status();
@@ -313,7 +345,8 @@ TT_TEST(ops_pool, says_what_is_wrong)
     TT_SCOPE {
         tt_tensor *x = tt_ones(TT_SHAPE(1, 4, 4), TT_F32, TT_CPU);
         tt_tensor *flat = tt_ones(TT_SHAPE(4), TT_F32, TT_CPU);
-        tt_tensor *ints = tt_ones(TT_SHAPE(1, 4, 4), TT_I64, TT_CPU);
+        tt_tensor *truth = tt_ones(TT_SHAPE(1, 4, 4), TT_BOOL, TT_CPU);
+        tt_tensor *ints = tt_ones(TT_SHAPE(1, 4, 4), TT_I32, TT_CPU);
         tt_pool_options two = { .kernel = { 2, 2 } };
 
         TT_CHECK_ERR_SAYS(status_of(tt_max_pool2d(x, NULL, NULL)), TT_ERR_INVALID, "kernel size");
@@ -325,7 +358,11 @@ TT_TEST(ops_pool, says_what_is_wrong)
                           TT_ERR_INVALID, "size 4 for kernel 5");
         TT_CHECK_ERR_SAYS(status_of(tt_max_pool2d(flat, &two, NULL)), TT_ERR_INVALID,
                           "3-D or 4-D input, got [4]");
-        TT_CHECK_ERR_SAYS(status_of(tt_max_pool2d(ints, &two, NULL)), TT_ERR_INVALID, "floating");
+        TT_CHECK_ERR_SAYS(status_of(tt_max_pool2d(truth, &two, NULL)), TT_ERR_INVALID, "floating");
+        TT_CHECK_ERR_SAYS(status_of(tt_avg_pool2d(ints, &two)), TT_ERR_INVALID,
+                          "floating or int64 tensor, got int32");
+        TT_CHECK_ERR_SAYS(status_of(tt_adaptive_avg_pool2d(ints, 2, 2)), TT_ERR_INVALID,
+                          "floating");
         TT_CHECK_ERR_SAYS(status_of(tt_avg_pool2d(
                               x, &(tt_pool_options){ .kernel = { 2, 2 }, .dilation = { 2, 1 } })),
                           TT_ERR_INVALID, "dilation");
