@@ -85,6 +85,8 @@ tt_tensor *tt_sub(tt_tensor *a, tt_tensor *b)
 
 tt_tensor *tt_mul(tt_tensor *a, tt_tensor *b)
 {
+    if (tt_unlikely(tti_is_sparse(a) || tti_is_sparse(b)))
+        return tti_sparse_mul(a, b);
     return tti_apply2(&op_mul, a, b, NULL, 0);
 }
 

@@ -420,6 +420,22 @@ tt_tensor *tt_to_dense(tt_tensor *t)
     return tti_call_end(&c, out, out != NULL ? add_into(out, t) : tt_last_status());
 }
 
+tt_tensor *tti_sparse_mul(tt_tensor *a, tt_tensor *b)
+{
+    tt_tensor *sparse = tti_is_sparse(a) ? a : b, *dense = sparse == a ? b : a, *at;
+
+    if (a == NULL || b == NULL)
+        return TT_NULL_GIVEN("mul", "two tensors");
+    if (tti_is_sparse(dense))
+        return TT_FAIL_NULL(TT_ERR_INVALID, "mul: expected at most one sparse tensor, got two: use "
+                                            "tt_to_dense");
+    at = dense;
+    if (dense->n_dims != 0)
+        at = read_at(tt_expand(dense, tt_tensor_shape(sparse)), tti_sparse_keys(sparse),
+                     tt_tensor_shape(sparse), sparse->sparse->sparse_dims);
+    return at != NULL ? tti_sparse_with(sparse, tt_mul(tt_sparse_values(sparse), at)) : NULL;
+}
+
 /* Coordinates [sparse_dims, n] of the rows that are not all zero. */
 static tt_tensor *find_rows(tt_tensor *x, int sparse_dims)
 {

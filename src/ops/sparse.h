@@ -13,6 +13,8 @@ static inline bool tti_is_sparse(const tt_tensor *t)
 
 /* a + b with at least one sparse: sparse and sparse gives sparse, else dense. */
 tt_tensor *tti_sparse_add(tt_tensor *a, tt_tensor *b);
+/* a * b, one of them sparse and so the result: the entries times what the other holds at their coordinates. */
+tt_tensor *tti_sparse_mul(tt_tensor *a, tt_tensor *b);
 /* a += b; a dense tensor takes a sparse one, a sparse one only sparse ones. */
 tt_tensor *tti_sparse_add_(tt_tensor *a, tt_tensor *b);
 

@@ -72,6 +72,45 @@ TT_TEST(sparse, coalesce_orders_many_keys)
     }
 }
 
+static tt_status times_dense(void *ctx, tt_tensor *const *in, int n_in, tt_tensor **out, int n_out)
+{
+    tt_tensor *s = tt_sparse_coo(ctx, in[0], TT_SHAPE(4, 2));
+
+    (void)n_in;
+    (void)n_out;
+    out[0] = tt_to_dense(tt_mul(s, in[1]));
+    return out[0] != NULL ? TT_OK : tt_last_status();
+}
+
+/* The result has entries where the sparse operand has. */
+TT_TEST(sparse, times_dense)
+{
+    TT_SCOPE {
+        tt_tensor *t = sample(), *row = TT_FLOATS(10, 100), *y;
+        tt_tensor *d = tt_view(TT_FLOATS(1, 2, 3, 4, 5, 6, 7, 8), TT_SHAPE(4, 2));
+        tt_tensor *at = tt_view(TT_INTS(2, 0, 2), TT_SHAPE(1, 3)), *in[2];
+
+        y = tt_mul(t, d);
+        TT_REQUIRE_NOT_NULL(y);
+        TT_CHECK(tt_tensor_is_sparse(y));
+        TT_CHECK_EQ(tt_sparse_nnz(y), 3);
+        is(tt_to_dense(y), tt_view(TT_FLOATS(3, 8, 0, 0, 30, 48, 0, 0), TT_SHAPE(4, 2)));
+        is(tt_to_dense(tt_mul(d, t)), tt_to_dense(y));
+        is(tt_to_dense(tt_mul(t, row)),
+           tt_view(TT_FLOATS(30, 400, 0, 0, 60, 800, 0, 0), TT_SHAPE(4, 2)));
+        is(tt_to_dense(tt_mul(tt_full(TT_SHAPE_SCALAR, 2, TT_F32, TT_CPU), t)),
+           tt_mul_scalar(sample_dense(), 2));
+        TT_CHECK_EQ(tt_tensor_dtype(tt_mul(t, tt_to_dtype(d, TT_F64))), TT_F64);
+        TT_CHECK_NULL(tt_mul(t, t));
+        TT_CHECK_CONTAINS(tt_last_error(), "at most one sparse tensor");
+        TT_CHECK_NULL(tt_mul(t, TT_FLOATS(1, 2, 3)));
+        in[0] = tt_require_grad(tt_to_dtype(tt_sparse_values(t), TT_F64));
+        in[1] = tt_require_grad(tt_to_dtype(d, TT_F64));
+        TT_CHECK_OK(tt_gradcheck(times_dense, at, in, 2, 1,
+                                 &(tt_gradcheck_options){ .second_order = true }));
+    }
+}
+
 TT_TEST(sparse, bad_parts_are_refused)
 {
     TT_SCOPE {
