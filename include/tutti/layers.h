@@ -178,7 +178,8 @@ typedef struct tt_mha_options {
 TT_API tt_module *tt_mha_new(int64_t width, int heads, const tt_mha_options *opt);
 
 /* Masks are bool (true: do not look there, as PyTorch's MultiheadAttention has it) or added to the
- * scores: mask [T, S] or [B * heads, T, S], padding_mask [B, S]. */
+ * scores: mask [T, S] or [B * heads, T, S], padding_mask [B, S]. Inputs [T, E] without a batch dimension
+ * are a batch of one: padding_mask [S], and the results have no batch dimension either. */
 typedef struct tt_mha_call {
     tt_tensor *mask;
     tt_tensor *padding_mask;

@@ -186,15 +186,15 @@ static tt_status check_inputs(const mha *d, tt_tensor *const *in)
         if (in[i]->n_dims != 3 || in[i]->dims[2] != d->width)
             return TT_FAIL(
                 TT_ERR_INVALID,
-                "MultiheadAttention: expected a %s with 3 dimensions, the last %lld, got "
-                "%s",
+                "MultiheadAttention: expected a %s with 3 dimensions (or all inputs with 2, "
+                "which are one batch), the last %lld, got %s",
                 names[i], (long long)d->width, TTI_SHAPE_OF(in[i]));
     }
     return TT_OK;
 }
 
-static tt_tensor *run(tt_module *m, tt_tensor *const *given, const tt_mha_call *opt,
-                      tt_tensor **weights_p)
+static tt_tensor *run_batch(tt_module *m, tt_tensor *const *given, const tt_mha_call *opt,
+                            tt_tensor **weights_p)
 {
     static const tt_mha_call none = { 0 };
     const mha *d = m->data;
@@ -219,6 +219,32 @@ static tt_tensor *run(tt_module *m, tt_tensor *const *given, const tt_mha_call *
     y = tt_reshape(tt_transpose(y, 1, 2), TT_SHAPE(a.batch, a.n_q, d->width));
     y = tt_module_forward(tt_module_child_at(m, 0), y);
     return time == 1 ? y : tt_transpose(y, 0, 1);
+}
+
+static bool lacks_batch(tt_tensor *const *in)
+{
+    for (int i = 0; i < 3; i++)
+        if (in[i] == NULL || in[i]->n_dims != 2)
+            return false;
+    return true;
+}
+
+/* Inputs [T, E] without a batch dimension are a batch of one for the call. */
+static tt_tensor *run(tt_module *m, tt_tensor *const *given, const tt_mha_call *opt,
+                      tt_tensor **weights_p)
+{
+    const mha *d = m->data;
+    int batch = d->opt.batch_first ? 0 : 1;
+    tt_tensor *in[3], *y;
+
+    if (!lacks_batch(given))
+        return run_batch(m, given, opt, weights_p);
+    for (int i = 0; i < 3; i++)
+        in[i] = i > 0 && given[i] == given[i - 1] ? in[i - 1] : tt_unsqueeze(given[i], batch);
+    y = run_batch(m, in, opt, weights_p);
+    if (y != NULL && weights_p != NULL && (*weights_p = tt_squeeze_dim(*weights_p, 0)) == NULL)
+        return NULL;
+    return tt_squeeze_dim(y, batch);
 }
 
 /* ---- the class --------------------------------------------------------------------------- */

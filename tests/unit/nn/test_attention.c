@@ -221,6 +221,68 @@ TT_TEST(transformer, encoder_layer_is_attention_and_two_linear_layers)
     }
 }
 
+/* One sequence without a batch dimension is a batch of one. */
+static void check_lone(bool batch_first)
+{
+    int batch = batch_first ? 0 : 1;
+    tt_module *m = tt_mha_new(E, HEADS, &(tt_mha_options){ .batch_first = batch_first });
+
+    TT_REQUIRE_NOT_NULL(m);
+    nn_fill_params(m);
+    TT_SCOPE {
+        tt_tensor *q = nn_tensor(TT_SHAPE(T, E), 1), *k = nn_tensor(TT_SHAPE(S, E), 2);
+        tt_tensor *q1 = tt_unsqueeze(q, batch), *k1 = tt_unsqueeze(k, batch), *w, *w1, *y, *y1;
+        tt_tensor *hidden = tt_from_data((const bool[]){ 0, 0, 1, 0 }, TT_SHAPE(S), TT_BOOL);
+        tt_mha_call one = { .padding_mask = hidden, .per_head = true };
+        tt_mha_call many = { .padding_mask = tt_unsqueeze(hidden, 0), .per_head = true };
+
+        y = tt_mha_forward(m, q, k, k, &one, &w);
+        y1 = tt_mha_forward(m, q1, k1, k1, &many, &w1);
+        TT_REQUIRE(y != NULL && y1 != NULL);
+        TT_CHECK(tt_equal(y, tt_squeeze_dim(y1, batch)));
+        TT_CHECK(tt_equal(w, tt_squeeze_dim(w1, 0)));
+        TT_CHECK_EQ(tt_tensor_dims(w), 3);
+        one.per_head = false;
+        TT_REQUIRE_NOT_NULL(tt_mha_forward(m, q, k, k, &one, &w));
+        TT_CHECK(tt_shape_equal(tt_tensor_shape(w), TT_SHAPE(T, S)));
+        y = tt_module_forward(m, q);
+        TT_CHECK(tt_equal(y, tt_squeeze_dim(tt_module_forward(m, q1), batch)));
+        TT_CHECK_NULL(tt_mha_forward(m, q, k1, k1, NULL, NULL));
+        TT_CHECK_CONTAINS(tt_last_error(), "3 dimensions");
+    }
+    tt_module_free(m);
+}
+
+TT_TEST(attention, inputs_without_a_batch)
+{
+    check_lone(true);
+    check_lone(false);
+}
+
+TT_TEST(transformer, inputs_without_a_batch)
+{
+    tt_transformer_options o = { .feedforward = 6, .dropout = -1 };
+    tt_module *enc = tt_transformer_encoder_layer_new(E, HEADS, &o);
+    tt_module *dec = tt_transformer_decoder_layer_new(E, HEADS, &o);
+
+    TT_REQUIRE(enc != NULL && dec != NULL);
+    nn_fill_params(enc);
+    nn_fill_params(dec);
+    TT_SCOPE {
+        tt_tensor *x = nn_tensor(TT_SHAPE(T, E), 1), *mem = nn_tensor(TT_SHAPE(S, E), 2), *y;
+        tt_tensor *x1 = tt_unsqueeze(x, 1), *mem1 = tt_unsqueeze(mem, 1);
+
+        y = tt_module_forward(enc, x);
+        TT_REQUIRE_NOT_NULL(y);
+        TT_CHECK(tt_equal(y, tt_squeeze_dim(tt_module_forward(enc, x1), 1)));
+        y = tt_transformer_forward(dec, x, mem, NULL);
+        TT_REQUIRE_NOT_NULL(y);
+        TT_CHECK(tt_equal(y, tt_squeeze_dim(tt_transformer_forward(dec, x1, mem1, NULL), 1)));
+    }
+    tt_module_free(enc);
+    tt_module_free(dec);
+}
+
 TT_TEST(transformer, names_are_pytorchs)
 {
     tt_module *enc = tt_transformer_encoder_layer_new(E, HEADS, NULL);
