@@ -346,7 +346,8 @@ const layer_row layer_rows[] = {
     {
         .name = "batch_norm1d",
         .make = make_batch_norm1d,
-        .text = "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)",
+        .text = "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, "
+                "track_running_stats=True)",
         .in = { 2, { 4, 3 } },
         .out = { 2, { 4, 3 } },
         .modes = DIFFERENT,
@@ -361,7 +362,8 @@ const layer_row layer_rows[] = {
     {
         .name = "batch_norm2d",
         .make = make_batch_norm2d,
-        .text = "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)",
+        .text = "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, "
+                "track_running_stats=True)",
         .in = { 4, { 2, 3, 2, 3 } },
         .out = { 4, { 2, 3, 2, 3 } },
         .modes = DIFFERENT,
@@ -376,7 +378,8 @@ const layer_row layer_rows[] = {
     {
         .name = "batch_norm3d",
         .make = make_batch_norm3d,
-        .text = "BatchNorm3d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)",
+        .text = "BatchNorm3d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, "
+                "track_running_stats=True)",
         .in = { 5, { 2, 3, 2, 1, 2 } },
         .out = { 5, { 2, 3, 2, 1, 2 } },
         .modes = DIFFERENT,
@@ -391,7 +394,7 @@ const layer_row layer_rows[] = {
     {
         .name = "layer_norm",
         .make = make_layer_norm,
-        .text = "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True",
+        .text = "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)",
         .in = { 3, { 4, 2, 3 } },
         .out = { 3, { 4, 2, 3 } },
         .bad = { 3, { 4, 3, 2 } },
@@ -411,7 +414,7 @@ const layer_row layer_rows[] = {
     {
         .name = "group_norm",
         .make = make_group_norm,
-        .text = "GroupNorm(2, 4, eps=1e-05, affine=True)",
+        .text = "GroupNorm(2, 4, eps=1e-05, affine=True, bias=True)",
         .in = { 3, { 2, 4, 3 } },
         .out = { 3, { 2, 4, 3 } },
         .bad = { 3, { 2, 3, 3 } },

@@ -193,7 +193,7 @@ const layer_row sequence_rows[] = {
     {
         .name = "encoder_layer_norm_first",
         .make = make_encoder_layer_norm_first,
-        .text = "(norm2): LayerNorm((4,), eps=1e-05, elementwise_affine=True",
+        .text = "(norm2): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)",
         .in = { 3, { 3, 2, 4 } },
         .out = { 3, { 3, 2, 4 } },
         .bad = { 3, { 3, 2, 5 } },

@@ -61,13 +61,14 @@ static tt_tensor *forward(tt_module *m, tt_tensor *x)
 
 int tti_batch_norm_describe(const tt_batch_norm_info *d, char *text, size_t size)
 {
+    const char *affine = d->options.no_affine ? "False" : "True"; /* which is weight and bias */
     char momentum[32] = "None";
 
     if (!(d->options.momentum < 0))
         snprintf(momentum, sizeof momentum, "%g", d->options.momentum);
-    return snprintf(text, size, "%lld, eps=%g, momentum=%s, affine=%s, track_running_stats=%s",
-                    (long long)d->channels, d->options.eps, momentum,
-                    d->options.no_affine ? "False" : "True",
+    return snprintf(text, size,
+                    "%lld, eps=%g, momentum=%s, affine=%s, bias=%s, track_running_stats=%s",
+                    (long long)d->channels, d->options.eps, momentum, affine, affine,
                     d->options.no_running_stats ? "False" : "True");
 }
 

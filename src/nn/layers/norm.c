@@ -23,12 +23,17 @@ static tt_tensor *layer_norm_forward(tt_module *m, tt_tensor *x)
                          tt_module_param_at(m, 1), data(m)->eps);
 }
 
+static bool is_wide(tt_dtype d)
+{
+    return d == TT_F64 || d == TT_C128;
+}
+
 static tt_tensor *rms_norm_forward(tt_module *m, tt_tensor *x)
 {
     double eps = data(m)->eps;
 
     if (eps == 0)
-        eps = x != NULL && tt_tensor_dtype(x) == TT_F64 ? DBL_EPSILON : FLT_EPSILON;
+        eps = x != NULL && is_wide(tt_tensor_dtype(x)) ? DBL_EPSILON : FLT_EPSILON;
     return tt_rms_norm(x, data(m)->shape.n_dims, tt_module_param_at(m, 0), eps);
 }
 
@@ -49,7 +54,13 @@ static int add_shape(char *text, size_t size, tt_shape shape)
     return n + snprintf(text + n, size - (size_t)n, shape.n_dims == 1 ? ",)" : ")");
 }
 
-static int describe(const tt_module *m, char *text, size_t size)
+/* The second parameter, in PyTorch's words. */
+static const char *has_bias(const tt_module *m)
+{
+    return tt_module_param_at(m, 1) != NULL ? "True" : "False";
+}
+
+static int describe_rms(const tt_module *m, char *text, size_t size)
 {
     const norm *d = data(m);
     int n = add_shape(text, size, d->shape);
@@ -62,21 +73,29 @@ static int describe(const tt_module *m, char *text, size_t size)
                         d->no_affine ? "False" : "True");
 }
 
+static int describe(const tt_module *m, char *text, size_t size)
+{
+    int n = describe_rms(m, text, size);
+
+    return n + snprintf(text + n, size - (size_t)n, ", bias=%s", has_bias(m));
+}
+
 static int describe_group(const tt_module *m, char *text, size_t size)
 {
     const norm *d = data(m);
 
-    return snprintf(text, size, "%lld, %lld, eps=%g, affine=%s", (long long)d->groups,
-                    (long long)d->channels, d->eps, d->no_affine ? "False" : "True");
+    return snprintf(text, size, "%lld, %lld, eps=%g, affine=%s, bias=%s", (long long)d->groups,
+                    (long long)d->channels, d->eps, d->no_affine ? "False" : "True", has_bias(m));
 }
 
 static const tt_module_class layer_norm_class = { .name = "LayerNorm",
                                                   .data_size = sizeof(norm),
                                                   .forward = layer_norm_forward,
                                                   .describe = describe };
-static const tt_module_class rms_norm_class = {
-    .name = "RMSNorm", .data_size = sizeof(norm), .forward = rms_norm_forward, .describe = describe
-};
+static const tt_module_class rms_norm_class = { .name = "RMSNorm",
+                                                .data_size = sizeof(norm),
+                                                .forward = rms_norm_forward,
+                                                .describe = describe_rms };
 static const tt_module_class group_norm_class = { .name = "GroupNorm",
                                                   .data_size = sizeof(norm),
                                                   .forward = group_norm_forward,

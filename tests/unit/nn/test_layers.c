@@ -246,6 +246,28 @@ TT_TEST(layers, sequential_runs_in_order_and_prints)
     TT_CHECK_NULL(TT_SEQUENTIAL(tt_relu_new(), tt_linear_new(-1, 1, NULL), tt_relu_new()));
 }
 
+/* As PyTorch prints them. */
+TT_TEST(layers, norms_without_a_bias_say_so)
+{
+    tt_norm_options bare = { .no_affine = true };
+    tt_module *m =
+        TT_SEQUENTIAL(tt_layer_norm_new(TT_SHAPE(4), &(tt_norm_options){ .no_bias = true }),
+                      tt_layer_norm_new(TT_SHAPE(4), &bare), tt_group_norm_new(2, 4, &bare),
+                      tt_batch_norm2d_new(3, &bare));
+    char *text;
+
+    TT_REQUIRE_NOT_NULL(m);
+    text = tt_module_text(m);
+    TT_CHECK_STR(text, "Sequential(\n"
+                       "  (0): LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=False)\n"
+                       "  (1): LayerNorm((4,), eps=1e-05, elementwise_affine=False, bias=False)\n"
+                       "  (2): GroupNorm(2, 4, eps=1e-05, affine=False, bias=False)\n"
+                       "  (3): BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=False, bias=False, "
+                       "track_running_stats=True)\n)");
+    tt_text_free(text);
+    tt_module_free(m);
+}
+
 TT_TEST(layers, sequential_does_not_keep_what_nobody_needs)
 {
     tt_module *m = TT_SEQUENTIAL(tt_relu_new(), tt_tanh_new(), tt_relu_new(), tt_tanh_new(),

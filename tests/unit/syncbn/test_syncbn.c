@@ -238,7 +238,7 @@ TT_TEST_THREADS(2, syncbn, copies_keep_the_group)
     TT_CHECK_PTR(tt_sync_batch_norm_group(copy), tt_test_pg());
     TT_CHECK(tt_module_param(copy, "weight") != tt_module_param(m, "weight"));
     text = tt_module_text(m);
-    TT_CHECK_CONTAINS(text, "SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, "
+    TT_CHECK_CONTAINS(text, "SyncBatchNorm(2, eps=1e-05, momentum=0.1, affine=True, bias=True, "
                             "track_running_stats=True)");
     tt_text_free(text);
     tt_module_free(m);
