@@ -93,7 +93,7 @@ TT_TEST(products, vectors_do_not_depend_on_threads)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
         TT_SCOPE {
             int64_t rows = sizes[s][0], terms = sizes[s][1];
-            tt_tensor *m = tt_randn(TT_SHAPE(rows, terms), TT_F32, TT_CPU), *got[3][3];
+            tt_tensor *m = tt_randn(TT_SHAPE(rows, terms), TT_F32, TT_CPU), *got[3][4];
             tt_tensor *turned = tt_contiguous(tt_t(m)),
                       *x = tt_randn(TT_SHAPE(terms), TT_F32, TT_CPU);
             tt_tensor *exact = tt_mv(tt_to_dtype(m, TT_F64), tt_to_dtype(x, TT_F64));
@@ -111,6 +111,9 @@ TT_TEST(products, vectors_do_not_depend_on_threads)
                     TT_CHECK_TENSOR(tt_to_dtype(here[i], TT_F64), exact, 2e-3);
                     TT_CHECK_TENSOR(here[i], got[0][i], 0.0);
                 }
+                here[3] = tt_dot(tt_select(m, 0, 0), x);
+                TT_CHECK_NEAR(tt_item(here[3]), tt_item(tt_select(exact, 0, 0)), 2e-3);
+                TT_CHECK_TENSOR(here[3], got[0][3], 0.0);
             }
         }
 }

@@ -126,6 +126,38 @@ TT_TEST(bad_input, gradients)
     still_works();
 }
 
+/* NULL where a guard, a context or a slot belongs. */
+TT_TEST(bad_input, guards_and_contexts)
+{
+    static const tt_function nothing = { .name = "nothing" };
+    double re = 1, im = 1;
+
+    TT_SCOPE {
+        tt_tensor *t = TT_FLOATS(1), *out[1];
+        tt_scope s = tt_scope_open();
+
+        BAD(tt_scope_close_keep(NULL, t), TT_ERR_INVALID, "expected a scope, got NULL");
+        BAD(tt_scope_close_keep(&s, NULL), TT_ERR_INVALID, "expected a tensor, got NULL");
+        tt_clear_error();
+        tt_item_complex(NULL, &re, &im);
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
+        TT_CHECK(re == 0 && im == 0);
+        tt_item_complex(t, NULL, NULL);
+        tt_grad_guard_close(NULL);
+        TT_CHECK(tt_requires_grad(tt_neg(tt_require_grad(t))));
+        BAD(tt_function_user(NULL), TT_ERR_INVALID, "expected a context, got NULL");
+        REFUSED(tt_function_save(NULL, t), TT_ERR_INVALID, "expected a context, got NULL");
+        BAD(tt_function_saved(NULL, 0), TT_ERR_INVALID, "expected a context, got NULL");
+        TT_CHECK(!tt_function_needs_grad(NULL, 0));
+        tt_function_mark_non_differentiable(NULL, 0);
+        tt_function_keep_undefined(NULL);
+        REFUSED(tt_function_apply(NULL, NULL, &t, 1, out, 1), TT_ERR_INVALID, "a forward");
+        REFUSED(tt_function_apply(&nothing, NULL, &t, 1, out, 1), TT_ERR_INVALID, "a forward");
+        BAD(tt_optim_slot_state(NULL, 0, 0), TT_ERR_INVALID, "expected a slot, got NULL");
+    }
+    still_works();
+}
+
 TT_TEST(bad_input, optimizers)
 {
     TT_SCOPE {
