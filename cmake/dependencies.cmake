@@ -10,9 +10,11 @@ pkg_check_modules(UV REQUIRED IMPORTED_TARGET libuv)        # the store's server
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto) # proofs of the job secret
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)     # which cores a rank gets
 
-# oneDNN's own package file is not in every distribution.
+# oneDNN's own package file is not in every distribution. The library opens it at the first use (src/ops/cpu/dnnl_lib.c);
+# nothing is linked with it.
 find_path(DNNL_INCLUDE_DIR dnnl.h REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
+get_filename_component(TUTTI_DNNL_FOLDER "${DNNL_LIBRARY}" DIRECTORY)
 
 # The OpenMP flavour of OpenBLAS, by its own directory: oneDNN, our kernels and BLAS then share one
 # pool of threads. The plain name may lead to the pthread flavour, here and again at run time. The library
@@ -26,5 +28,4 @@ set(TUTTI_OPENBLAS_FILE ${openblas_dir}/libopenblas.so.0)
 
 add_library(tutti_deps INTERFACE)
 target_include_directories(tutti_deps SYSTEM INTERFACE ${DNNL_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR})
-target_link_libraries(tutti_deps INTERFACE ${DNNL_LIBRARY} PkgConfig::CJSON
-                      PkgConfig::UV PkgConfig::CRYPTO PkgConfig::HWLOC ZLIB::ZLIB OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m)
+target_link_libraries(tutti_deps INTERFACE PkgConfig::CJSON PkgConfig::UV PkgConfig::CRYPTO PkgConfig::HWLOC ZLIB::ZLIB OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m)

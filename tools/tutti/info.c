@@ -16,30 +16,24 @@ typedef struct dnnl_version_start {
     int major, minor, patch;
 } dnnl_version_start;
 
-/* oneDNN comes along with libtutti. */
-static void *dnnl_function(const char *name)
-{
-    return dlsym(RTLD_DEFAULT, name);
-}
-
-/* libtutti opens OpenBLAS at the first product of float64 numbers. */
-static void *openblas_function(const char *name)
+/* libtutti opens oneDNN and OpenBLAS at the first product that needs them: the name of the file and the type say which. */
+static void *function_of(const char *file, tt_dtype dtype, const char *name)
 {
     void *lib;
 
     TT_SCOPE {
-        tt_tensor *one = tt_ones(TT_SHAPE(1, 1), TT_F64, TT_CPU);
+        tt_tensor *ones = tt_ones(TT_SHAPE(64, 64), dtype, TT_CPU);
 
-        tt_matmul(one, one);
+        tt_matmul(ones, ones);
     }
-    lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+    lib = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
     return lib != NULL ? dlsym(lib, name) : NULL;
 }
 
 static void add_dnnl(tti_table *t)
 {
     const dnnl_version_start *(*version)(void);
-    void *p = dnnl_function("dnnl_version");
+    void *p = function_of("libdnnl.so.2", TT_F32, "dnnl_version");
     char text[48];
 
     tti_table_add(t, "onednn");
@@ -55,7 +49,7 @@ static void add_dnnl(tti_table *t)
 static void add_openblas(tti_table *t)
 {
     char *(*config)(void);
-    void *p = openblas_function("openblas_get_config");
+    void *p = function_of("libopenblas.so.0", TT_F64, "openblas_get_config");
 
     tti_table_add(t, "openblas");
     if (p == NULL) {

@@ -245,10 +245,11 @@ def reconfigured(rank, size, place):
 
 
 PRODUCT = """
-import ctypes, glob, os, torch, tutti_torch
+import ctypes, glob, importlib.util, os, torch
 class Shape(ctypes.Structure):
     _fields_ = [("n_dims", ctypes.c_int), ("dims", ctypes.c_int64 * 8)]
-lib = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(tutti_torch.__file__), "libtutti.so*"))[0])
+package = importlib.util.find_spec("tutti_torch").submodule_search_locations[0]
+lib = ctypes.CDLL(glob.glob(os.path.join(package, "libtutti.so*"))[0])
 lib.tt_wrap.restype = lib.tt_matmul.restype = lib.tt_tensor_data.restype = ctypes.c_void_p
 lib.tt_wrap.argtypes = [ctypes.c_void_p, Shape, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 lib.tt_matmul.argtypes, lib.tt_tensor_data.argtypes = [ctypes.c_void_p] * 2, [ctypes.c_void_p]
@@ -302,8 +303,14 @@ class InPlaceOfGloo(unittest.TestCase):
 
     def test_products_of_libtutti_beside_pytorch(self):
         """PyTorch has a copy of oneDNN inside, which must not take the place of libtutti's."""
-        done = subprocess.run([sys.executable, "-c", PRODUCT], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        first = {"with the plug-in": "import tutti_torch",
+                 "visible to all": "import os, sys; sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)",
+                 "beside it": ""}
+        for name, line in first.items():
+            env = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": str(int(name == "with the plug-in"))}
+            with self.subTest(name):
+                done = subprocess.run([sys.executable, "-c", line + PRODUCT], capture_output=True, text=True, env=env)
+                self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -68,23 +68,23 @@ static inline tt_status checked(dnnl_status_t st)
 static void slot_free(slot *s)
 {
     for (int i = 0; i < TTI_DNNL_ARGS; i++) {
-        dnnl_memory_destroy(s->plain[i]);
-        dnnl_memory_destroy(s->inner[i]);
-        dnnl_memory_destroy(s->reorder_scratch[i]);
+        tti_dnnl.memory_destroy(s->plain[i]);
+        tti_dnnl.memory_destroy(s->inner[i]);
+        tti_dnnl.memory_destroy(s->reorder_scratch[i]);
     }
-    dnnl_memory_destroy(s->scratch);
-    dnnl_stream_destroy(s->stream);
+    tti_dnnl.memory_destroy(s->scratch);
+    tti_dnnl.stream_destroy(s->stream);
     tti_mfree(s);
 }
 
 static tt_status memory_new(dnnl_memory_t *m_p, const dnnl_memory_desc_t *md)
 {
-    return checked(dnnl_memory_create(m_p, md, the_engine, DNNL_MEMORY_NONE));
+    return checked(tti_dnnl.memory_create(m_p, md, the_engine, DNNL_MEMORY_NONE));
 }
 
 static tt_status slot_fill(slot *s, const plan *p)
 {
-    TT_TRY(checked(dnnl_stream_create(&s->stream, the_engine, dnnl_stream_default_flags)));
+    TT_TRY(checked(tti_dnnl.stream_create(&s->stream, the_engine, dnnl_stream_default_flags)));
     TT_TRY(memory_new(&s->scratch, &p->scratch));
     for (int i = 0; i < p->n_args; i++) {
         const arg *a = &p->args[i];
@@ -119,9 +119,9 @@ static void plan_free(plan *p)
     }
     for (int i = 0; i < p->n_args; i++)
         if (p->args[i].reorder != NULL)
-            dnnl_primitive_destroy(p->args[i].reorder);
+            tti_dnnl.primitive_destroy(p->args[i].reorder);
     if (p->prim != NULL)
-        dnnl_primitive_destroy(p->prim);
+        tti_dnnl.primitive_destroy(p->prim);
     tti_mfree(p);
 }
 
@@ -129,13 +129,13 @@ static size_t reserve(size_t *bytes, const dnnl_memory_desc_t *md)
 {
     size_t offset = *bytes;
 
-    *bytes += (dnnl_memory_desc_get_size(md) + ALIGN - 1) / ALIGN * ALIGN;
+    *bytes += (tti_dnnl.memory_desc_get_size(md) + ALIGN - 1) / ALIGN * ALIGN;
     return offset;
 }
 
 static dnnl_memory_desc_t scratch_of(const_dnnl_primitive_desc_t pd)
 {
-    return *dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    return *tti_dnnl.primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
 }
 
 static dnnl_status_t plan_reorder(arg *a, const_dnnl_primitive_attr_t attr)
@@ -145,12 +145,12 @@ static dnnl_status_t plan_reorder(arg *a, const_dnnl_primitive_attr_t attr)
     dnnl_primitive_desc_t pd;
     dnnl_status_t st;
 
-    st = dnnl_reorder_primitive_desc_create(&pd, from, the_engine, to, the_engine, attr);
+    st = tti_dnnl.reorder_primitive_desc_create(&pd, from, the_engine, to, the_engine, attr);
     if (st != dnnl_success)
         return st;
     a->scratch = scratch_of(pd);
-    st = dnnl_primitive_create(&a->reorder, pd);
-    dnnl_primitive_desc_destroy(pd);
+    st = tti_dnnl.primitive_create(&a->reorder, pd);
+    tti_dnnl.primitive_desc_destroy(pd);
     return st;
 }
 
@@ -159,7 +159,7 @@ static bool is_fast(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
 
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+    return tti_dnnl.primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
            name != NULL && strncmp(name, "ref", 3) != 0;
 }
 
@@ -173,40 +173,40 @@ static dnnl_status_t plan_fill(plan *p, const tti_dnnl_spec *spec, const_dnnl_pr
         arg *a = &p->args[i];
 
         a->of = spec->args[i];
-        a->inner = *dnnl_primitive_desc_query_md(spec->pd, a->of.md, a->of.md_index);
-        if (dnnl_memory_desc_equal(&a->inner, &a->of.plain))
+        a->inner = *tti_dnnl.primitive_desc_query_md(spec->pd, a->of.md, a->of.md_index);
+        if (tti_dnnl.memory_desc_equal(&a->inner, &a->of.plain))
             continue;
         st = plan_reorder(a, attr);
         if (st != dnnl_success)
             return st;
         a->offset = reserve(&p->bytes, &a->inner);
-        if (dnnl_memory_desc_get_size(&a->scratch) > scratch)
-            scratch = dnnl_memory_desc_get_size(&a->scratch);
+        if (tti_dnnl.memory_desc_get_size(&a->scratch) > scratch)
+            scratch = tti_dnnl.memory_desc_get_size(&a->scratch);
     }
     p->scratch = scratch_of(spec->pd);
     p->scratch_offset = p->bytes; /* conversions use the same place, one after the other */
-    if (dnnl_memory_desc_get_size(&p->scratch) > scratch)
-        scratch = dnnl_memory_desc_get_size(&p->scratch);
+    if (tti_dnnl.memory_desc_get_size(&p->scratch) > scratch)
+        scratch = tti_dnnl.memory_desc_get_size(&p->scratch);
     p->bytes += scratch;
-    return dnnl_primitive_create(&p->prim, spec->pd);
+    return tti_dnnl.primitive_create(&p->prim, spec->pd);
 }
 
 static dnnl_status_t plan_make(plan *p, tti_dnnl_make_fn make, const void *ctx)
 {
     tti_dnnl_spec spec = { 0 };
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_status_t st = dnnl_primitive_attr_create(&attr);
+    dnnl_status_t st = tti_dnnl.primitive_attr_create(&attr);
 
     if (st != dnnl_success)
         return st;
-    st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    st = tti_dnnl.primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (st == dnnl_success)
         st = make(ctx, the_engine, attr, &spec);
     if (st == dnnl_success && is_fast(spec.pd))
         st = plan_fill(p, &spec, attr);
     if (spec.pd != NULL)
-        dnnl_primitive_desc_destroy(spec.pd);
-    dnnl_primitive_attr_destroy(attr);
+        tti_dnnl.primitive_desc_destroy(spec.pd);
+    tti_dnnl.primitive_attr_destroy(attr);
     return st;
 }
 
@@ -298,7 +298,7 @@ static tt_status need_engine(void)
 
     pthread_mutex_lock(&mu);
     if (the_engine == NULL)
-        st = dnnl_engine_create(&the_engine, dnnl_cpu, 0);
+        st = tti_dnnl.engine_create(&the_engine, dnnl_cpu, 0);
     pthread_mutex_unlock(&mu);
     return checked(st);
 }
@@ -350,7 +350,7 @@ static plan *plan_for(const tti_dnnl_key *key, tti_dnnl_make_fn make, const void
 
 static tt_status point(slot *s, dnnl_memory_t m, void *p)
 {
-    return checked(dnnl_memory_set_data_handle_v2(m, p, s->stream));
+    return checked(tti_dnnl.memory_set_data_handle_v2(m, p, s->stream));
 }
 
 static tt_status convert(const plan *p, slot *s, int i)
@@ -362,7 +362,7 @@ static tt_status convert(const plan *p, slot *s, int i)
         { DNNL_ARG_SCRATCHPAD, s->reorder_scratch[i] },
     };
 
-    return checked(dnnl_primitive_execute(p->args[i].reorder, s->stream, 3, args));
+    return checked(tti_dnnl.primitive_execute(p->args[i].reorder, s->stream, 3, args));
 }
 
 static tt_status point_all(const plan *p, slot *s, void *const *data, char *buffer)
@@ -390,7 +390,7 @@ static tt_status execute(const plan *p, slot *s, void *const *data, char *buffer
             TT_TRY(convert(p, s, i));
     }
     args[p->n_args] = (dnnl_exec_arg_t){ DNNL_ARG_SCRATCHPAD, s->scratch };
-    TT_TRY(checked(dnnl_primitive_execute(p->prim, s->stream, p->n_args + 1, args)));
+    TT_TRY(checked(tti_dnnl.primitive_execute(p->prim, s->stream, p->n_args + 1, args)));
     for (int i = 0; i < p->n_args; i++)
         if (s->inner[i] != NULL && p->args[i].of.is_result)
             TT_TRY(convert(p, s, i));
@@ -433,9 +433,11 @@ tt_status tti_dnnl_run(const tti_dnnl_key *key, tti_dnnl_make_fn make, const voi
                        void *const *data, bool *done_p)
 {
     slot *s = NULL;
-    plan *p = plan_for(key, make, ctx, &s);
+    plan *p;
     tt_status st = TT_OK;
 
+    TT_TRY(tti_dnnl_open());
+    p = plan_for(key, make, ctx, &s);
     if (p == NULL)
         return tt_last_status();
     *done_p = p->prim != NULL;

@@ -6,9 +6,8 @@
 #ifndef TTI_OPS_CPU_DNNL_PLAN_H
 #define TTI_OPS_CPU_DNNL_PLAN_H
 
-#include <dnnl.h>
-
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/dnnl_lib.h"
 
 #define TTI_DNNL_ARGS 4
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What multiplies matrices: oneDNN for float32 (our own kernels for tiny ones and for vectors, and fixed pieces of those
  * with one long size), OpenBLAS for float64 and complex. */
-#include <dnnl.h>
 #include <omp.h>
 
 #include "base/settings.h"
 #include "ops/cpu/blas.h"
+#include "ops/cpu/dnnl_lib.h"
 #include "ops/cpu/gemm_small.h"
 #include "ops/cpu/gemm_split.h"
 #include "ops/cpu/gemv.h"
@@ -14,11 +14,10 @@ static tt_status library_sgemm(const tti_mat *p, const float *a, const float *b,
 {
     dnnl_status_t st;
 
-    (void)
-        tt_get_num_threads(); /* so that OpenMP has been told, and knows what to do after a fork */
-    st = dnnl_sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, (float)p->alpha, a,
-                    p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
-
+    (void)tt_get_num_threads(); /* so that OpenMP has been told, and knows what to do after a fork */
+    TT_TRY(tti_dnnl_open());
+    st = tti_dnnl.sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, (float)p->alpha, a,
+                        p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
     if (st == dnnl_success)
         return TT_OK;
     return TT_FAIL(st == dnnl_out_of_memory ? TT_ERR_NOMEM : TT_ERR_DEVICE,

@@ -30,10 +30,11 @@ static dnnl_status_t describe(operands *o, int i, int n_dims, const int64_t *dim
     dnnl_status_t st;
 
     memcpy(sizes, dims, (size_t)n_dims * sizeof dims[0]);
-    st = dnnl_memory_desc_init_by_tag(&o->plain[i], n_dims, sizes, dnnl_f32, row_major[n_dims]);
+    st = tti_dnnl.memory_desc_init_by_tag(&o->plain[i], n_dims, sizes, dnnl_f32, row_major[n_dims]);
     if (st != dnnl_success)
         return st;
-    return dnnl_memory_desc_init_by_tag(&o->any[i], n_dims, sizes, dnnl_f32, dnnl_format_tag_any);
+    return tti_dnnl.memory_desc_init_by_tag(&o->any[i], n_dims, sizes, dnnl_f32,
+                                            dnnl_format_tag_any);
 }
 
 static dnnl_status_t describe_all(operands *o, const tti_conv *g)
@@ -67,11 +68,11 @@ static dnnl_status_t make_forward(const operands *o, bool bias, dnnl_engine_t en
                                   const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd_p)
 {
     dnnl_convolution_desc_t d;
-    dnnl_status_t st = dnnl_dilated_convolution_forward_desc_init(
+    dnnl_status_t st = tti_dnnl.dilated_convolution_forward_desc_init(
         &d, dnnl_forward_training, dnnl_convolution_direct, &o->any[0], &o->any[1],
         bias ? &o->any[3] : NULL, &o->any[2], o->stride, o->dilation, o->pad, o->pad_end);
 
-    return st == dnnl_success ? dnnl_primitive_desc_create(pd_p, &d, attr, engine, NULL) : st;
+    return st == dnnl_success ? tti_dnnl.primitive_desc_create(pd_p, &d, attr, engine, NULL) : st;
 }
 
 static dnnl_status_t make_backward(const operands *o, kind what, dnnl_engine_t engine,
@@ -84,16 +85,16 @@ static dnnl_status_t make_backward(const operands *o, kind what, dnnl_engine_t e
     if (st != dnnl_success)
         return st;
     if (what == GRAD_INPUT)
-        st = dnnl_dilated_convolution_backward_data_desc_init(
+        st = tti_dnnl.dilated_convolution_backward_data_desc_init(
             &d, dnnl_convolution_direct, &o->any[0], &o->any[1], &o->any[2], o->stride, o->dilation,
             o->pad, o->pad_end);
     else
-        st = dnnl_dilated_convolution_backward_weights_desc_init(
+        st = tti_dnnl.dilated_convolution_backward_weights_desc_init(
             &d, dnnl_convolution_direct, &o->any[0], &o->any[1], NULL, &o->any[2], o->stride,
             o->dilation, o->pad, o->pad_end);
     if (st == dnnl_success)
-        st = dnnl_primitive_desc_create(pd_p, &d, attr, engine, forward);
-    dnnl_primitive_desc_destroy(forward);
+        st = tti_dnnl.primitive_desc_create(pd_p, &d, attr, engine, forward);
+    tti_dnnl.primitive_desc_destroy(forward);
     return st;
 }
 
