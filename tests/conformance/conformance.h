@@ -75,6 +75,14 @@ void conform_check_same(const char *what, const conform_outcome *got, const conf
 /* Weights for the gradient of t, of its shape; never all alike, exact in every type. */
 tt_tensor *conform_weights(tt_tensor *t);
 
+/* The same values in other strides. */
+typedef struct conform_layout {
+    const char *name;
+    tt_tensor *(*fn)(tt_tensor *t);
+} conform_layout;
+enum { CONFORM_LAYOUTS = 4 };
+extern const conform_layout conform_layouts[CONFORM_LAYOUTS];
+
 void conform_gradient(void *ctx);
 void conform_float32(void *ctx);
 void conform_float16(void *ctx);

@@ -154,6 +154,43 @@ static void same_bits(const conform_case *c)
     agree(c, n, TT_F32, strcmp(c->row->name, "group_norm") == 0 ? 1e-3 : 1e-4);
 }
 
+static void check_strides(const char *layout, const char *what, tt_tensor *got, tt_tensor *want)
+{
+    if ((got == NULL) != (want == NULL)) {
+        TT_FAIL_TEST("%s: %s is there only on one device", layout, what);
+        return;
+    }
+    for (int d = 0; got != NULL && d < tt_tensor_dims(got); d++)
+        if (tt_tensor_size(got, d) > 1 && tt_tensor_strides(got)[d] != tt_tensor_strides(want)[d])
+            TT_FAIL_TEST("%s: %s has stride %lld in dimension %d, on the CPU %lld", layout, what,
+                         (long long)tt_tensor_strides(got)[d], d,
+                         (long long)tt_tensor_strides(want)[d]);
+}
+
+/* Results and gradients lie in memory as they do on the CPU, whatever the layout of the inputs. */
+static void same_strides(const conform_case *c)
+{
+    conform_case host = { c->row, TT_CPU };
+
+    for (int k = -1; k < ((c->row->flags & CONFORM_STRIDED) == 0 ? CONFORM_LAYOUTS : 0); k++)
+        TT_SCOPE {
+            tt_tensor *there[CONFORM_MAX_IN] = { NULL }, *here[CONFORM_MAX_IN] = { NULL };
+            int n = conform_make(&host, 3, TT_F32, here);
+
+            conform_make(c, 3, TT_F32, there);
+            for (int i = 0; k >= 0 && i < n; i++) {
+                here[i] = conform_layouts[k].fn(here[i]);
+                there[i] = conform_layouts[k].fn(there[i]);
+            }
+            conform_outcome got = conform_run(c, there), want = conform_run(&host, here);
+            const char *name = k < 0 ? "contiguous" : conform_layouts[k].name;
+
+            check_strides(name, "the result", got.result, want.result);
+            for (int i = 0; i < CONFORM_MAX_IN; i++)
+                check_strides(name, "a gradient", got.grads[i], want.grads[i]);
+        }
+}
+
 void conform_device(void *ctx)
 {
     conform_case *c = ctx;
@@ -172,6 +209,7 @@ void conform_device(void *ctx)
     conform_null(c);
     conform_unmodified(c);
     conform_grad_mode(c);
+    same_strides(c);
     same_bits(c);
     TT_CHECK_OK(tt_device_sync(c->device));
 }

@@ -196,17 +196,22 @@ static tt_tensor *expanded(tt_tensor *t)
     return tt_expand(tt_narrow(t, 0, 0, 1), tt_tensor_shape(t));
 }
 
+static tt_tensor *channels_last(tt_tensor *t)
+{
+    return tt_tensor_dims(t) == 4 ? tt_to_format(t, TT_FORMAT_CHANNELS_LAST) : t;
+}
+
+const conform_layout conform_layouts[CONFORM_LAYOUTS] = { { "transposed", transposed },
+                                                          { "stepped", stepped },
+                                                          { "expanded", expanded },
+                                                          { "channels_last", channels_last } };
+
 void conform_strides(void *ctx)
 {
-    static const struct {
-        const char *name;
-        tt_tensor *(*fn)(tt_tensor *t);
-    } layouts[] = { { "transposed", transposed },
-                    { "stepped", stepped },
-                    { "expanded", expanded } };
+    const conform_layout *layouts = conform_layouts;
     const conform_case *c = ctx;
 
-    for (size_t k = 0; k < sizeof(layouts) / sizeof(layouts[0]); k++)
+    for (size_t k = 0; k < CONFORM_LAYOUTS; k++)
         TT_SCOPE {
             tt_tensor *plain[CONFORM_MAX_IN] = { NULL }, *odd[CONFORM_MAX_IN] = { NULL };
             int n = conform_make(c, 3, conform_wide(c), plain);
