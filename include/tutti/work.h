@@ -47,7 +47,9 @@ TT_API tt_status tt_future_set(tt_future *f, tt_value *v);
 TT_API tt_status tt_future_fail(tt_future *f, tt_status st, const char *words);
 
 TT_API bool tt_future_done(const tt_future *f);
-TT_API tt_status tt_future_wait(tt_future *f, int timeout_ms); /* as tt_work_wait */
+/* As tt_work_wait. On a group's own thread, where functions of futures run, both refuse with TT_ERR_INVALID to wait for
+ * what that thread has to do itself. */
+TT_API tt_status tt_future_wait(tt_future *f, int timeout_ms);
 /* Borrowed, as long as the future lives; NULL with an error before the end or after a failure. */
 TT_API tt_value *tt_future_value(const tt_future *f);
 TT_API const char *tt_future_error(const tt_future *f);

@@ -29,19 +29,14 @@ const char *tti_last_error(void);
 /* Whether the program itself recorded the last error, with tt_fail: its words are left as they are. */
 bool tti_error_is_users(void);
 
-/* A failure with its fields, to be kept or taken to another thread. */
-typedef struct tti_failure {
-    tti_error_copy error;
-    tt_error_info info; /* its status is not used */
-} tti_failure;
-
-void tti_failure_save(tti_failure *f);
-/* Makes it the last error of this thread, pending. */
-void tti_failure_restore(const tti_failure *f);
+/* Makes a kept failure the last error of this thread, pending. */
+void tti_error_raise(const tti_error_copy *copy);
 
 /* Add to the failure that this thread has just recorded: fields, and words at the end of its words. */
 void tti_error_about(const tt_error_info *info);
 void tti_error_add(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Fields that another process wrote, with strings that end and a kind and a count that can be. */
+tt_error_info tti_error_info_from(const tt_error_info *theirs);
 /* Lists one more rank in the fields; in ascending order. */
 void tti_error_info_add_rank(tt_error_info *info, int rank);
 

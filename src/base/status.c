@@ -12,27 +12,10 @@
 #include "base/alloc_fault.h"
 #include "base/error.h"
 
-/* What tti_error_copy does not hold. The last few failures of a thread are remembered, so that one that comes back
- * with tti_error_restore after clean-up code gets its own again; it is known by its words. */
-typedef struct about {
-    uint64_t words; /* a hash of them */
-    unsigned char state;
-    tt_error_info info;
-} about;
-
-enum { REMEMBERED = 4 };
-
-typedef struct record {
-    tti_error_copy error;
-    about about;
-    about before[REMEMBERED]; /* a ring */
-    unsigned next;
-} record;
-
 /* Thread-local room is scarce in a library that is opened late, and records are large: each thread gets its own
  * from the heap with its first failure. When there is no memory for it, the failure goes to the spare record, which is
  * always there: its words may be cut, and it has no fields. At most one of the two is in use. */
-static TTI_HOT_TLS record *mine;
+static TTI_HOT_TLS tti_error_copy *mine; /* its state is in tti_error_state */
 static TTI_HOT_TLS struct {
     tt_status status;
     char text[120];
@@ -56,12 +39,12 @@ static void make_key(void)
 }
 
 /* This thread's full record; NULL when there is no memory for one. */
-static record *full_record(void)
+static tti_error_copy *full_record(void)
 {
     if (mine != NULL)
         return mine;
     pthread_once(&once, make_key);
-    record *fresh = has_key && !tti_alloc_fault() ? calloc(1, sizeof *fresh) : NULL;
+    tti_error_copy *fresh = has_key && !tti_alloc_fault() ? calloc(1, sizeof *fresh) : NULL;
     if (fresh == NULL || pthread_setspecific(key, fresh) != 0) {
         free(fresh);
         return NULL;
@@ -69,40 +52,20 @@ static record *full_record(void)
     return mine = fresh;
 }
 
-static uint64_t hash_words(const char *text)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return h;
-}
-
-/* The failure that is about to be replaced. */
-static void remember(record *r)
-{
-    if (r->error.status == TT_OK)
-        return;
-    r->about.words = hash_words(r->error.text);
-    r->about.state = tti_error_state;
-    r->before[r->next++ % REMEMBERED] = r->about;
-}
-
 static void write_record(tt_status st, const char *text, const char *where)
 {
-    record *r = full_record();
+    tti_error_copy *r = full_record();
 
     if (r == NULL) {
         spare.status = st;
         snprintf(spare.text, sizeof spare.text, "%s", text);
         snprintf(spare.where, sizeof spare.where, "%s", where);
     } else {
-        remember(r);
         spare.status = TT_OK;
-        r->error.status = st;
-        snprintf(r->error.text, sizeof r->error.text, "%s", text);
-        snprintf(r->error.where, sizeof r->error.where, "%s", where);
-        r->about.info = (tt_error_info){ 0 };
+        r->status = st;
+        snprintf(r->text, sizeof r->text, "%s", text);
+        snprintf(r->where, sizeof r->where, "%s", where);
+        r->info = (tt_error_info){ 0 };
     }
     tti_error_state = TTI_ERROR_PENDING;
 }
@@ -155,7 +118,7 @@ static const char users[] = "user code"; /* the place of what tt_fail records */
 
 static void record_words(const char *file, int line, tt_status st, const char *fmt, va_list args)
 {
-    char text[sizeof mine->error.text], where[sizeof mine->error.where];
+    char text[sizeof mine->text], where[sizeof mine->where];
 
     vsnprintf(text, sizeof text, fmt, args); /* the arguments may point into the old record */
     if (file != NULL)
@@ -189,12 +152,12 @@ tt_status tt_fail(tt_status st, const char *fmt, ...)
 
 const char *tti_last_error(void)
 {
-    return spare.status != TT_OK ? spare.text : mine != NULL ? mine->error.text : "";
+    return spare.status != TT_OK ? spare.text : mine != NULL ? mine->text : "";
 }
 
 static const char *last_where(void)
 {
-    return spare.status != TT_OK ? spare.where : mine != NULL ? mine->error.where : "";
+    return spare.status != TT_OK ? spare.where : mine != NULL ? mine->where : "";
 }
 
 bool tti_error_is_users(void)
@@ -204,7 +167,7 @@ bool tti_error_is_users(void)
 
 tt_status tt_last_status(void)
 {
-    return spare.status != TT_OK ? spare.status : mine != NULL ? mine->error.status : TT_OK;
+    return spare.status != TT_OK ? spare.status : mine != NULL ? mine->status : TT_OK;
 }
 
 const char *tt_last_error(void)
@@ -224,7 +187,7 @@ bool tt_last_error_info(tt_error_info *info_p)
     tti_error_state = TTI_ERROR_HANDLED;
     *info_p = (tt_error_info){ 0 };
     if (spare.status == TT_OK && mine != NULL)
-        *info_p = mine->about.info;
+        *info_p = mine->info;
     info_p->status = tt_last_status();
     return info_p->status != TT_OK;
 }
@@ -233,10 +196,8 @@ void tt_clear_error(void)
 {
     tti_error_state = TTI_ERROR_HANDLED;
     spare.status = TT_OK;
-    if (mine != NULL) {
-        mine->error = (tti_error_copy){ 0 };
-        mine->about = (about){ 0 };
-    }
+    if (mine != NULL)
+        *mine = (tti_error_copy){ 0 };
 }
 
 /* ---- keeping and adding ----------------------------------------------------------------------- */
@@ -244,64 +205,41 @@ void tt_clear_error(void)
 void tti_error_save(tti_error_copy *copy)
 {
     if (spare.status == TT_OK && mine != NULL) {
-        *copy = mine->error;
-        return;
+        *copy = *mine;
+    } else {
+        *copy = (tti_error_copy){ .status = spare.status };
+        snprintf(copy->text, sizeof copy->text, "%s", tti_last_error());
+        snprintf(copy->where, sizeof copy->where, "%s", last_where());
     }
-    *copy = (tti_error_copy){ .status = spare.status };
-    snprintf(copy->text, sizeof copy->text, "%s", tti_last_error());
-    snprintf(copy->where, sizeof copy->where, "%s", last_where());
-}
-
-static bool is_last(const tti_error_copy *copy)
-{
-    return copy->status == tt_last_status() && strcmp(copy->text, tti_last_error()) == 0;
+    copy->state = tti_error_state;
 }
 
 void tti_error_restore(const tti_error_copy *copy)
 {
-    uint64_t words;
-
     if (copy->status == TT_OK) {
         tt_clear_error();
         return;
     }
-    if (is_last(copy))
-        return;
+    tti_error_raise(copy);
+    tti_error_state = copy->state;
+}
+
+void tti_error_raise(const tti_error_copy *copy)
+{
     write_record(copy->status, copy->text, copy->where);
-    if (mine == NULL || spare.status != TT_OK)
-        return;
-    words = hash_words(copy->text);
-    for (int i = 0; i < REMEMBERED; i++)
-        if (mine->before[i].words == words) {
-            mine->about.info = mine->before[i].info;
-            tti_error_state = mine->before[i].state;
-        }
-}
-
-void tti_failure_save(tti_failure *f)
-{
-    tti_error_save(&f->error);
-    f->info = (tt_error_info){ 0 };
-    if (spare.status == TT_OK && mine != NULL)
-        f->info = mine->about.info;
-}
-
-void tti_failure_restore(const tti_failure *f)
-{
-    write_record(f->error.status, f->error.text, f->error.where);
-    tti_error_about(&f->info);
+    tti_error_about(&copy->info);
 }
 
 void tti_error_about(const tt_error_info *info)
 {
     if (spare.status == TT_OK && mine != NULL)
-        mine->about.info = *info;
+        mine->info = *info;
 }
 
 void tti_error_add(const char *fmt, ...)
 {
-    char *text = spare.status != TT_OK ? spare.text : mine != NULL ? mine->error.text : NULL;
-    size_t room = spare.status != TT_OK ? sizeof spare.text : sizeof mine->error.text;
+    char *text = spare.status != TT_OK ? spare.text : mine != NULL ? mine->text : NULL;
+    size_t room = spare.status != TT_OK ? sizeof spare.text : sizeof mine->text;
     va_list args;
 
     if (text == NULL)
@@ -309,6 +247,19 @@ void tti_error_add(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text + strlen(text), room - strlen(text), fmt, args);
     va_end(args);
+}
+
+tt_error_info tti_error_info_from(const tt_error_info *theirs)
+{
+    tt_error_info e = *theirs;
+
+    e.group[sizeof e.group - 1] = e.operation[sizeof e.operation - 1] = '\0';
+    e.host[sizeof e.host - 1] = e.cause[sizeof e.cause - 1] = '\0';
+    if ((unsigned)e.kind > TT_ERROR_MISSING)
+        e.kind = TT_ERROR_OTHER;
+    if (e.n_ranks < 0)
+        e.n_ranks = 0;
+    return e;
 }
 
 void tti_error_info_add_rank(tt_error_info *info, int rank)

@@ -3,7 +3,7 @@
 #ifndef TTI_BASE_STATUS_H
 #define TTI_BASE_STATUS_H
 
-#include "tutti/base.h"
+#include "tutti/error.h"
 
 /* Record the cause of a failure and return `st`. Use through TT_FAIL. */
 tt_status tti_fail(const char *file, int line, tt_status st, const char *fmt, ...)
@@ -17,14 +17,17 @@ tt_status tti_fail(const char *file, int line, tt_status st, const char *fmt, ..
 #define tt_likely(x) __builtin_expect(!!(x), 1)
 #define tt_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Saves the error record over clean-up code that may overwrite it. */
+/* The error record with all that belongs to it, to be kept over clean-up code or taken to another thread. */
 typedef struct tti_error_copy {
     tt_status status;
+    unsigned char state; /* whether it is pending: base/error.h */
     char text[1024];
     char where[160];
+    tt_error_info info; /* its status is not used */
 } tti_error_copy;
 
 void tti_error_save(tti_error_copy *copy);
+/* Makes the record what it was when it was saved, whatever was recorded, handled or done since. */
 void tti_error_restore(const tti_error_copy *copy);
 
 #endif

@@ -143,7 +143,7 @@ static bool same_kind(const tt_tensor *a, const tt_tensor *b, const tt_close_opt
     char da[32], db[32];
 
     if (tti_check_alive(a, "compare") != TT_OK || tti_check_alive(b, "compare") != TT_OK)
-        snprintf(r->text, sizeof r->text, "%s", tt_last_error());
+        snprintf(r->text, sizeof r->text, "%s", tti_last_error());
     else if (a == NULL || b == NULL)
         snprintf(r->text, sizeof r->text, "%s is NULL",
                  a == NULL ? "the first tensor" : "the second tensor");

@@ -14,6 +14,11 @@ bool tti_on_engine(const tt_pg *pg)
     return served != NULL && served == pg;
 }
 
+bool tti_on_some_engine(void)
+{
+    return served != NULL;
+}
+
 /* Blocks all signals: they belong to the program's threads. */
 static tt_status start_thread(tt_pg *pg, void *(*fn)(void *))
 {
@@ -32,6 +37,8 @@ static void run_work(tt_pg *pg, tt_work *w)
     tti_call *c = w->call;
 
     w->call = NULL;
+    if (tt_last_status() != TT_OK)
+        tt_clear_error(); /* of an earlier work */
     tt_status st = tti_call_run(c);
     tti_error_copy cause;
     if (st != TT_OK)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/refcount.h"
+#include "pg/pg.h"
 #include "pg/work.h"
 #include "tutti/work.h"
 
@@ -23,8 +24,14 @@ struct tt_future {
     atomic_bool done; /* set with mu held; status, value and error are then fixed */
     tt_status status;
     tt_value *value;
-    tti_failure *failure;       /* NULL: none, or no memory for it */
+    tti_error_copy *failure;    /* NULL: none, or no memory for it */
     next_step *first, **last_p; /* mu: to be called in this order */
+
+    /* Whose end it waits for, so that a thread can tell that it would wait for itself. The futures before it are
+     * borrowed: each is taken out of the list, with mu held, when it has ended, and lives until then. */
+    const tt_pg *engine; /* its engine thread ends it; only compared */
+    struct tt_future **before, *one_before;
+    int n_before;
 };
 
 tt_future *tt_future_new(void)
@@ -46,7 +53,7 @@ tt_future *tt_future_retain(tt_future *f)
     return f;
 }
 
-static tt_status complete(tt_future *f, tt_status st, tt_value *v, tti_failure *failure);
+static tt_status complete(tt_future *f, tt_status st, tt_value *v, tti_error_copy *failure);
 
 void tt_future_free(tt_future *f)
 {
@@ -60,6 +67,8 @@ void tt_future_free(tt_future *f)
     }
     tt_value_free(f->value);
     tti_mfree(f->failure);
+    if (f->before != &f->one_before)
+        tti_mfree(f->before);
     pthread_cond_destroy(&f->cv);
     pthread_mutex_destroy(&f->mu);
     tti_mfree(f);
@@ -71,7 +80,7 @@ bool tt_future_done(const tt_future *f)
 }
 
 /* Completes it; `v` (a reference) and `failure` are taken over. */
-static tt_status complete(tt_future *f, tt_status st, tt_value *v, tti_failure *failure)
+static tt_status complete(tt_future *f, tt_status st, tt_value *v, tti_error_copy *failure)
 {
     pthread_mutex_lock(&f->mu);
     if (atomic_load_explicit(&f->done, memory_order_relaxed)) {
@@ -111,25 +120,49 @@ tt_status tt_future_set(tt_future *f, tt_value *v)
 
 tt_status tt_future_fail(tt_future *f, tt_status st, const char *words)
 {
-    tti_failure before;
+    tti_error_copy before;
 
     if (f == NULL)
         return tti_null_given("future_fail", "a future");
     if (st == TT_OK)
         return TT_FAIL(TT_ERR_INVALID, "future_fail: expected a failure, got TT_OK");
-    tti_failure_save(&before);
+    tti_error_save(&before);
     TT_FAIL(st, "%s", words != NULL ? words : tt_status_text(st));
-    tti_failure *failure = tti_failure_new();
-    if (before.error.status != TT_OK)
-        tti_failure_restore(&before);
-    else
-        tt_clear_error();
+    tti_error_copy *failure = tti_failure_new();
+    tti_error_restore(&before);
     return complete(f, st, NULL, failure);
 }
 
-tt_status tti_future_fail_with(tt_future *f, tt_status st, tti_failure *failure)
+tt_status tti_future_fail_with(tt_future *f, tt_status st, tti_error_copy *failure)
 {
     return complete(f, st, NULL, failure);
+}
+
+void tti_future_ends_on(tt_future *f, const tt_pg *pg)
+{
+    f->engine = pg;
+}
+
+/* Whether only this thread, the engine of a group, can end it. */
+static bool ends_here(tt_future *f)
+{
+    bool here;
+
+    pthread_mutex_lock(&f->mu);
+    bool done = atomic_load_explicit(&f->done, memory_order_relaxed);
+    here = !done && tti_on_engine(f->engine);
+    for (int i = 0; !done && !here && i < f->n_before; i++)
+        here = f->before[i] != NULL && ends_here(f->before[i]);
+    pthread_mutex_unlock(&f->mu);
+    return here;
+}
+
+/* The step that ended `before[i]` runs: it need not live any longer. */
+static void forget_before(tt_future *f, int i)
+{
+    pthread_mutex_lock(&f->mu);
+    f->before[i] = NULL;
+    pthread_mutex_unlock(&f->mu);
 }
 
 tt_status tt_future_wait(tt_future *f, int timeout_ms)
@@ -139,6 +172,10 @@ tt_status tt_future_wait(tt_future *f, int timeout_ms)
     if (timeout_ms < 0)
         return TT_FAIL(TT_ERR_INVALID, "future_wait: expected a time-out of 0 ms or more, got %d",
                        timeout_ms);
+    if (tti_on_some_engine() && ends_here(f))
+        return TT_FAIL(TT_ERR_INVALID,
+                       "future_wait: the future would never be done: the thread that has to "
+                       "complete it waits for it; wait on another thread, or use tt_future_then");
     int64_t deadline = timeout_ms == 0 ? TTI_NEVER : tti_deadline(timeout_ms);
     bool in_time = true;
 
@@ -170,7 +207,7 @@ const char *tt_future_error(const tt_future *f)
 {
     if (f == NULL || !tt_future_done(f) || f->status == TT_OK)
         return "";
-    return f->failure != NULL ? f->failure->error.text : tt_status_text(f->status);
+    return f->failure != NULL ? f->failure->text : tt_status_text(f->status);
 }
 
 /* Calls fn(ctx, f) at the end of f: now if it is done. `step` is used up. */
@@ -200,8 +237,11 @@ typedef struct then_ctx {
 static void run_then(void *ctx, tt_future *f)
 {
     then_ctx t = *(then_ctx *)ctx;
+    tti_error_copy before; /* of a program that calls tt_future_then or tt_future_set */
 
     tti_mfree(ctx);
+    forget_before(t.out, 0);
+    tti_error_save(&before);
     tt_clear_error();
     tt_value *v = t.fn(t.ctx, f);
     if (v != NULL) {
@@ -211,6 +251,7 @@ static void run_then(void *ctx, tt_future *f)
     } else {
         tt_future_fail(t.out, TT_ERR_INVALID, "the function of tt_future_then gave no value");
     }
+    tti_error_restore(&before);
     tt_value_free(v);
     tt_future_free(t.out);
 }
@@ -229,6 +270,9 @@ tt_future *tt_future_then(tt_future *f, tt_future_fn fn, void *ctx)
         return NULL;
     }
     *t = (then_ctx){ fn, ctx, tt_future_retain(out) };
+    out->one_before = f;
+    out->before = &out->one_before;
+    out->n_before = 1;
     *step = (next_step){ run_then, t, NULL };
     when_done(f, step);
     return out;
@@ -240,8 +284,8 @@ tt_future *tt_future_then(tt_future *f, tt_future_fn fn, void *ctx)
 typedef struct outcome {
     struct all_ctx *all;
     tt_status status;
-    tt_value *value;      /* a reference */
-    tti_failure *failure; /* NULL: none, or no memory for it */
+    tt_value *value;         /* a reference */
+    tti_error_copy *failure; /* NULL: none, or no memory for it */
 } outcome;
 
 typedef struct all_ctx {
@@ -301,7 +345,19 @@ static void one_of_all(void *ctx, tt_future *f)
     o->status = f->status;
     o->value = tt_value_retain(f->value);
     o->failure = tti_failure_copy(f->failure);
+    forget_before(o->all->out, (int)(o - o->all->of));
     drop_one(o->all);
+}
+
+static bool keep_before(tt_future *out, tt_future *const *fs, int n)
+{
+    out->before = tti_calloc((size_t)n + 1, sizeof(tt_future *));
+    if (out->before == NULL)
+        return false;
+    for (int i = 0; i < n; i++)
+        out->before[i] = fs[i];
+    out->n_before = n;
+    return true;
 }
 
 tt_future *tt_future_all(tt_future *const *fs, int n)
@@ -314,7 +370,7 @@ tt_future *tt_future_all(tt_future *const *fs, int n)
     tt_future *out = tt_future_new();
     all_ctx *a = tti_calloc(1, sizeof *a + (size_t)n * sizeof a->of[0]);
     next_step **steps = tti_calloc((size_t)n + 1, sizeof *steps);
-    bool ok = out != NULL && a != NULL && steps != NULL;
+    bool ok = out != NULL && a != NULL && steps != NULL && keep_before(out, fs, n);
     for (int i = 0; ok && i < n; i++)
         ok = (steps[i] = tti_calloc(1, sizeof *steps[i])) != NULL;
     if (!ok) {

@@ -115,6 +115,8 @@ tt_debug_level tti_pg_debug(const tt_pg *pg);
 
 /* Whether this is the group's engine thread: what it calls runs at once. */
 bool tti_on_engine(const tt_pg *pg);
+/* Whether this is the engine thread of any group. */
+bool tti_on_some_engine(void);
 /* Queues a work, which the engine gets a reference of. */
 tt_status tti_engine_submit(tt_pg *pg, tt_work *w);
 /* Lets the engine look after a message until it is done. */

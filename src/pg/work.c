@@ -84,28 +84,28 @@ static tt_value *work_value(const tt_work *w)
     return list;
 }
 
-tti_failure *tti_failure_copy(const tti_failure *failure)
+tti_error_copy *tti_failure_copy(const tti_error_copy *failure)
 {
-    tti_failure *kept = failure != NULL ? tti_malloc(sizeof *kept) : NULL;
+    tti_error_copy *kept = failure != NULL ? tti_malloc(sizeof *kept) : NULL;
 
     if (kept != NULL)
         *kept = *failure;
     return kept;
 }
 
-tti_failure *tti_failure_new(void)
+tti_error_copy *tti_failure_new(void)
 {
-    tti_failure now;
+    tti_error_copy now;
 
-    tti_failure_save(&now); /* the allocation may fail, and record that */
+    tti_error_save(&now); /* the allocation may fail, and record that */
     return tti_failure_copy(&now);
 }
 
-tt_status tti_failure_report(const tti_failure *failure, tt_status st)
+tt_status tti_failure_report(const tti_error_copy *failure, tt_status st)
 {
     if (failure == NULL)
         return TT_FAIL(st, "%s", tt_status_text(st));
-    tti_failure_restore(failure);
+    tti_error_raise(failure);
     return st;
 }
 
@@ -125,7 +125,7 @@ static void complete_future(const tt_work *w, tt_future *f)
 
 void tti_work_complete(tt_work *w, tt_status st)
 {
-    tti_failure *failure = st != TT_OK ? tti_failure_new() : NULL;
+    tti_error_copy *failure = st != TT_OK ? tti_failure_new() : NULL;
 
     pthread_mutex_lock(&w->mu_done);
     w->status = st;
@@ -219,7 +219,7 @@ const char *tt_work_error(const tt_work *w)
 {
     if (w == NULL || !atomic_load_explicit(&w->done, memory_order_acquire) || w->status == TT_OK)
         return "";
-    return w->failure != NULL ? w->failure->error.text : tt_status_text(w->status);
+    return w->failure != NULL ? w->failure->text : tt_status_text(w->status);
 }
 
 bool tt_work_error_info(const tt_work *w, tt_error_info *info_p)
@@ -256,6 +256,8 @@ tt_future *tt_work_future(tt_work *w)
 
     pthread_mutex_lock(&w->mu_done);
     tt_future *made = w->future == NULL ? w->future = tt_future_new() : NULL;
+    if (made != NULL)
+        tti_future_ends_on(made, w->pg);
     tt_future *f = tt_future_retain(w->future);
     done = atomic_load_explicit(&w->done, memory_order_relaxed);
     pthread_mutex_unlock(&w->mu_done);

@@ -34,10 +34,10 @@ struct tt_work {
     atomic_bool done; /* set last, with mu_done held; everything below is then fixed */
     tt_status status;
     int source;
-    tti_failure *failure; /* NULL: none, or no memory for it */
-    tt_future *future;    /* mu_done: made when asked for */
-    tt_tensor **outs;     /* retained: the result */
-    tt_tensor *out;       /* where `outs` points if there is only one */
+    tti_error_copy *failure; /* NULL: none, or no memory for it */
+    tt_future *future;       /* mu_done: made when asked for */
+    tt_tensor **outs;        /* retained: the result */
+    tt_tensor *out;          /* where `outs` points if there is only one */
     int n_outs;
 };
 
@@ -50,12 +50,15 @@ tt_work *tti_work_done_new(const char *op);
 void tti_work_complete(tt_work *w, tt_status st);
 
 /* This thread's last error on the heap, for whoever asks later, and a copy of one; NULL if there is no memory. */
-tti_failure *tti_failure_new(void);
-tti_failure *tti_failure_copy(const tti_failure *failure);
+tti_error_copy *tti_failure_new(void);
+tti_error_copy *tti_failure_copy(const tti_error_copy *failure);
 /* Makes it the last error of this thread; without one only `st` is known. Returns `st`. */
-tt_status tti_failure_report(const tti_failure *failure, tt_status st);
+tt_status tti_failure_report(const tti_error_copy *failure, tt_status st);
 /* As tt_future_fail, with a failure that is taken over; NULL if there was no memory for it. */
-tt_status tti_future_fail_with(tt_future *f, tt_status st, tti_failure *failure);
+tt_status tti_future_fail_with(tt_future *f, tt_status st, tti_error_copy *failure);
+
+/* The engine thread of `pg` will complete it. */
+void tti_future_ends_on(tt_future *f, const tt_pg *pg);
 
 /* Messages (p2p.c). Moves it on and completes it if it is done; true then. */
 bool tti_message_poll(tt_work *w);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/small.h"
 #include "tensor/shape.h"
 
@@ -285,7 +286,7 @@ tt_status tti_check_dead(const tt_tensor *t, const char *who)
 /* A free says nothing to its caller, so that the error is a warning too. */
 static bool refuse_free(void)
 {
-    tt_warn("tensor", "%s", tt_last_error());
+    tt_warn("tensor", "%s", tti_last_error());
     return false;
 }
 

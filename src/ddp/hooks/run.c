@@ -74,19 +74,25 @@ static bool is_last(const tt_ddp *d, const tti_ddp_bucket *b)
 
 tt_status tti_ddp_hook_start(tt_ddp *d, tti_ddp_bucket *b)
 {
+    tti_error_copy before;
+
     if (b->shown == NULL)
         b->shown = show(d, b);
     if (b->shown == NULL)
         return TT_ERR_NOMEM;
     b->shown->bucket.iteration = d->iteration + d->n_shadowed;
     b->shown->bucket.is_last = is_last(d, b);
+    tti_error_save(&before);
     tt_clear_error();
     TT_SCOPE
         TT_NO_GRAD
         {
             b->future = d->hook->fn(d->hook->ctx, &b->shown->bucket);
         }
-    return b->future != NULL ? TT_OK : blame(d, b, "it gave no future");
+    if (b->future == NULL)
+        return blame(d, b, "it gave no future");
+    tti_error_restore(&before);
+    return TT_OK;
 }
 
 static tt_status take(tti_ddp_bucket *b, const tt_value *v)

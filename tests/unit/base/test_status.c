@@ -228,7 +228,7 @@ TT_TEST(status, long_words_without_memory_are_cut)
 TT_TEST(status, fields_belong_to_one_failure)
 {
     tt_error_info info = { .kind = TT_ERROR_DIED, .group = "world", .number = 7 };
-    tti_failure kept;
+    tti_error_copy kept;
     tti_error_copy copy;
 
     TT_CHECK(!tt_last_error_info(&info));
@@ -246,9 +246,9 @@ TT_TEST(status, fields_belong_to_one_failure)
     TT_CHECK_EQ(info.status, TT_ERR_IO);
     tt_fail(TT_ERR_IO, "and another");
     tti_error_restore(&copy);
-    tti_failure_save(&kept);
+    tti_error_save(&kept);
     tt_clear_error();
-    tti_failure_restore(&kept);
+    tti_error_raise(&kept);
     TT_CHECK_STR(tt_last_error(), "too late, after 5 ms");
     TT_CHECK(tt_last_error_info(&info));
     TT_CHECK_EQ(info.status, TT_ERR_TIMEOUT);

@@ -123,6 +123,69 @@ TT_TEST_THREADS(2, engine, waiting_for_its_own_queue_is_an_error)
     tt_test_barrier();
 }
 
+/* The same for futures: of a work, of what follows it, and of several. One of another group, or one that is done, is no
+ * reason to refuse. */
+static tt_value *wait_for_futures(void *ctx, tt_pg *pg)
+{
+    tt_future *other = tt_future_new(), *done = tt_future_new();
+    tt_tensor *t = TT_FLOATS(1);
+    tt_work *w;
+
+    TT_CHECK_OK(tt_future_set(done, NULL));
+    TT_CHECK_OK(tt_pg_all_reduce(pg, t, NULL, &w));
+    tt_future *f = tt_work_future(w), *then = tt_future_then(f, as_callback, pg);
+    tt_future *all = tt_future_all((tt_future *[]){ done, other, then }, 3);
+    tt_future *last = tt_future_then(all, as_callback, pg);
+
+    TT_CHECK_ERR_SAYS(tt_future_wait(f, 0), TT_ERR_INVALID, "would never be done");
+    TT_CHECK_ERR_SAYS(tt_future_wait(then, 0), TT_ERR_INVALID, "would never be done");
+    TT_CHECK_ERR_SAYS(tt_future_wait(all, 0), TT_ERR_INVALID, "would never be done");
+    TT_CHECK_ERR_SAYS(tt_future_wait(last, 0), TT_ERR_INVALID, "would never be done");
+    TT_CHECK_ERR_SAYS(tt_future_wait(other, 1), TT_ERR_TIMEOUT, "not done after a wait");
+    TT_CHECK_OK(tt_future_wait(done, 0));
+    TT_CHECK_OK(tt_future_set(other, NULL));
+    *(tt_future **)ctx = last;
+    tt_future_free(all);
+    tt_future_free(then);
+    tt_future_free(f);
+    tt_future_free(done);
+    tt_future_free(other);
+    tt_work_free(w);
+    return tt_value_null_new();
+}
+
+TT_TEST_THREADS(2, engine, waiting_for_futures_of_its_own_queue_is_an_error)
+{
+    tt_future *last = NULL;
+    tt_future *f = tt_ddp_run_steps(tt_test_pg(), wait_for_futures, &last, NULL);
+
+    TT_REQUIRE_NOT_NULL(f);
+    TT_CHECK_OK(tt_future_wait(f, 0));
+    TT_CHECK_OK(tt_future_wait(last, 0)); /* it comes after the steps */
+    tt_future_free(last);
+    tt_future_free(f);
+    tt_test_barrier();
+}
+
+static tt_value *no_value(void *ctx, tt_pg *pg)
+{
+    (void)pg;
+    return *(bool *)ctx ? (void)tt_fail(TT_ERR_IO, "of the first steps"), NULL : NULL;
+}
+
+/* A failure without words gets words of its own, and not those of an earlier work of the group. */
+TT_TEST_THREADS(1, engine, a_work_does_not_get_the_error_of_another)
+{
+    bool says_why = true, silent = false;
+    tt_future *first = tt_ddp_run_steps(tt_test_pg(), no_value, &says_why, NULL);
+    tt_future *second = tt_ddp_run_steps(tt_test_pg(), no_value, &silent, NULL);
+
+    TT_CHECK_ERR_SAYS(tt_future_wait(first, 0), TT_ERR_IO, "of the first steps");
+    TT_CHECK_ERR_SAYS(tt_future_wait(second, 0), TT_ERR_INVALID, "gave no value");
+    tt_future_free(first);
+    tt_future_free(second);
+}
+
 /* ---- calls that cannot be queued ----------------------------------------------------------------- */
 
 static tt_status sum_with_a_work(void *ctx)

@@ -239,3 +239,26 @@ TT_TEST(pg_future, wrong_calls)
     tt_future_free(NULL);
     tt_work_free(NULL);
 }
+
+static tt_value *fails(void *ctx, tt_future *f)
+{
+    (void)f;
+    return (void)tt_fail(TT_ERR_IO, "of the function"),
+           *(int *)ctx == 0 ? NULL : tt_value_null_new();
+}
+
+/* A function that runs at once is no business of the error that the program has not handled yet. */
+TT_TEST(pg_future, functions_leave_a_pending_error_alone)
+{
+    tt_future *f = tt_future_new();
+
+    TT_REQUIRE_OK(tt_future_set(f, NULL));
+    for (int gives = 0; gives < 2; gives++) {
+        tt_fail(TT_ERR_FORMAT, "of the program");
+        tt_future *after = tt_future_then(f, fails, &gives);
+        TT_CHECK_NULL(tt_future_then(NULL, fails, &gives));
+        TT_CHECK_STR(tt_last_error(), "of the program");
+        tt_future_free(after);
+    }
+    tt_future_free(f);
+}
