@@ -21,7 +21,7 @@ extern "C" {
 
 /* What a failure is about. */
 typedef enum tt_error_kind {
-    TT_ERROR_OTHER,   /* no more is known than the status and the words */
+    TT_ERROR_OTHER,   /* none of the others; `ranks` have to do with it, if there are any */
     TT_ERROR_DIED,    /* `ranks` died; `cause` says how, if that is known */
     TT_ERROR_LEFT,    /* `ranks` left the group */
     TT_ERROR_ABORTED, /* `ranks` called tt_pg_abort; `cause` is the reason they gave */

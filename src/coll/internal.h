@@ -67,12 +67,13 @@ struct tti_team {
     tti_reduce_fn reduce;
     tt_status broken; /* of the first failure */
     char broken_text[1024];
-    const void **inputs;   /* size: scratch of reductions */
-    void **outputs;        /* size: the same */
-    double *factors;       /* size: of PREMUL_SUM */
-    uint64_t *sizes;       /* 2 * size * size: of uneven operations */
-    char *scratch;         /* L2-sized buffer for CMA; made at first use */
-    struct tti_heap *heap; /* memory of the peers' tti_team_alloc that is mapped here */
+    tt_error_info broken_about; /* its fields */
+    const void **inputs;        /* size: scratch of reductions */
+    void **outputs;             /* size: the same */
+    double *factors;            /* size: of PREMUL_SUM */
+    uint64_t *sizes;            /* 2 * size * size: of uneven operations */
+    char *scratch;              /* L2-sized buffer for CMA; made at first use */
+    struct tti_heap *heap;      /* memory of the peers' tti_team_alloc that is mapped here */
 
     /* Any thread. */
     atomic_int aborted;
@@ -142,10 +143,17 @@ void tti_teams_add(tti_team *team);
 void tti_teams_remove(tti_team *team);
 /* "rank 1 (pid 77 on anna) died: was killed by signal 9", or how else a rank is gone. */
 void tti_add_fate(tti_team *team, int rank, struct tti_text *t);
-/* Says to the peers how this rank stands, once and for all, and wakes them. */
-void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason);
+/* Says to the peers how this rank stands, once and for all, and wakes them. `about`: the fields of a failure, or NULL. */
+void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason,
+                      const tt_error_info *about);
+/* Gives the failure that was just recorded the fields `e`, and those of the team and of what it was doing. */
+void tti_add_fields(const tti_team *team, const tti_doing *doing, tt_error_info *e);
+/* What became of a rank that is gone, in fields. */
+tt_error_info tti_fate_of(tti_team *team, int rank);
 /* The last error broke the team. Returns st. */
 tt_status tti_team_break(tti_team *team, tt_status st);
+/* Records once more what broke the team. */
+tt_status tti_team_broken(const tti_team *team);
 /* Records TIMEOUT: who came to the operation that runs now, and who did not. */
 tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing);
 /* Records INVALID: `rank` called something else than this rank in operation n of the team. */

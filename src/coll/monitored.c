@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "coll/internal.h"
 
@@ -119,6 +120,27 @@ static void note_missing(visit *v, tt_status st)
             v->missing[r / 64] |= (uint64_t)1 << r % 64;
 }
 
+/* The same ranks in fields: if one is gone, it and those who are gone in the same way; otherwise all. Returns `st`. */
+static tt_status add_fields(const visit *v, tt_status st)
+{
+    tt_error_info e = { .kind = TT_ERROR_MISSING };
+
+    for (int r = 0; r < v->team->size; r++)
+        if (is_missing(v, r) && is_gone(v->team, r)) {
+            tt_error_info fate = tti_fate_of(v->team, r);
+
+            if (e.n_ranks == 0)
+                e = fate;
+            else if (e.kind == fate.kind)
+                tti_error_info_add_rank(&e, fate.ranks[0]);
+        }
+    for (int r = e.n_ranks == 0 ? 0 : v->team->size; r < v->team->size; r++)
+        if (is_missing(v, r))
+            tti_error_info_add_rank(&e, v->team->peers[r].who.global_rank);
+    tti_add_fields(v->team, &v->doing, &e);
+    return st;
+}
+
 static tt_status wait_for(visit *v, tti_ready_fn ready, int64_t deadline_ns)
 {
     tti_wait w = { .ready = ready, .ctx = v, .check = check, .deadline_ns = deadline_ns };
@@ -144,7 +166,7 @@ static tt_status lead_failed(visit *v, tt_status st, bool report_all)
     st = TT_FAIL(st, "group %s: monitored barrier %llu: %s", team->group,
                  (unsigned long long)v->doing.seq, tti_text_str(&t));
     tti_text_fini(&t);
-    return st;
+    return add_fields(&told, st);
 }
 
 /* Tells the others. The ranks that were missing stand there before the word that says that it failed. */
@@ -229,7 +251,7 @@ static tt_status lead_has_failed(visit *v)
     }
     st = follow_failed(v, st, tti_text_str(&t));
     tti_text_fini(&t);
-    return st;
+    return add_fields(v, st);
 }
 
 /* Rank 0 did not answer: it is late or gone, or somebody else cannot come any more. */
@@ -249,7 +271,7 @@ static tt_status no_answer(visit *v, tt_status st)
     add_fates(v, &t);
     st = follow_failed(v, st, tti_text_str(&t));
     tti_text_fini(&t);
-    return st;
+    return add_fields(v, st);
 }
 
 static tt_status follow(visit *v, int64_t deadline_ns)

@@ -76,14 +76,16 @@ static int lost_rank(tti_team *team, const int *ranks, int n)
 /* The team itself is given up for good. */
 static void give_up_team(tti_team *team, int lost)
 {
+    tt_error_info fate = tti_fate_of(team, lost);
     tti_text t = { 0 };
 
+    snprintf(fate.group, sizeof fate.group, "%s", team->group);
     tti_text_addf(&t, "group %s: ", team->group);
     tti_add_fate(team, lost, &t);
     tti_text_addf(&t, "; rank %d makes a group without it",
                   team->peers[team->rank].who.global_rank);
     atomic_store_explicit(&team->mine->replaced, 1, memory_order_release);
-    tti_set_standing(team, TTI_STANDING_FAILED, TT_ERR_PEER, tti_text_str(&t));
+    tti_set_standing(team, TTI_STANDING_FAILED, TT_ERR_PEER, tti_text_str(&t), &fate);
     for (int r = 0; r < team->size; r++)
         tti_p2p_box_alarm(team->box, r);
     tti_text_fini(&t);
@@ -221,7 +223,11 @@ tt_status tti_check_awaited(tti_team *team, const tti_doing *doing)
             continue;
         snprintf(where, sizeof where, "%s: %s %llu", team->group, doing->what,
                  (unsigned long long)doing->seq);
-        return fail_awaited(team, r, lost, where);
+        fail_awaited(team, r, lost, where);
+        tti_add_fields(
+            team, doing,
+            &(tt_error_info){ .kind = TT_ERROR_DIED, .n_ranks = 1, .ranks = { lost } });
+        return TT_ERR_PEER;
     }
     return TT_OK;
 }

@@ -365,7 +365,7 @@ tt_status tti_team_run(tti_team *team, const tti_coll *c)
     tt_status st;
 
     if (tt_unlikely(team->broken != TT_OK))
-        return TT_FAIL(team->broken, "%s", team->broken_text);
+        return tti_team_broken(team);
     team->c = c;
     team->deadline_ns = 0;
     team->lent.bytes = 0;

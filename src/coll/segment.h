@@ -80,6 +80,7 @@ typedef struct tti_block {
     int32_t status;                          /* of the failure */
     int32_t culprit;                         /* rank that caused it, or -1 */
     char reason[468];
+    tt_error_info about; /* the fields of the failure */
 } tti_block;
 
 /* A small message next to the flag that announces it. */

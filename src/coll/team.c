@@ -328,7 +328,7 @@ void tti_team_close(tti_team *team)
         return;
     tti_teams_remove(team);
     if (team->mine != NULL)
-        tti_set_standing(team, TTI_STANDING_LEFT, TT_ERR_PEER, NULL);
+        tti_set_standing(team, TTI_STANDING_LEFT, TT_ERR_PEER, NULL, NULL);
     if (team->box != NULL) {
         for (int r = 0; r < team->size; r++)
             tti_p2p_box_alarm(team->box, r);

@@ -30,8 +30,7 @@ int tti_team_dead(tti_team *team, int *ranks)
     return n;
 }
 
-/* What became of a rank that is gone, in fields. */
-static tt_error_info fate_of(tti_team *team, int rank)
+tt_error_info tti_fate_of(tti_team *team, int rank)
 {
     const tti_member *m = &team->peers[rank].who;
     const tti_block *b = team->peers[rank].block;
@@ -60,13 +59,12 @@ static void add_fate(const tt_error_info *e, tti_text *t)
 
 void tti_add_fate(tti_team *team, int rank, tti_text *t)
 {
-    tt_error_info e = fate_of(team, rank);
+    tt_error_info e = tti_fate_of(team, rank);
 
     add_fate(&e, t);
 }
 
-/* Gives the failure that was just recorded its fields. */
-static void add_fields(const tti_team *team, const tti_doing *doing, tt_error_info *e)
+void tti_add_fields(const tti_team *team, const tti_doing *doing, tt_error_info *e)
 {
     snprintf(e->group, sizeof e->group, "%s", team->group);
     snprintf(e->operation, sizeof e->operation, "%s", doing->what);
@@ -76,35 +74,59 @@ static void add_fields(const tti_team *team, const tti_doing *doing, tt_error_in
 
 static tt_status fail_gone(tti_team *team, int rank, const tti_doing *doing)
 {
-    tt_error_info e = fate_of(team, rank);
+    tt_error_info e = tti_fate_of(team, rank);
     tti_text t = { 0 };
     tt_status st;
 
     add_fate(&e, &t);
     st = TT_FAIL(TT_ERR_PEER, "group %s: %s %llu: %s", team->group, doing->what,
                  (unsigned long long)doing->seq, tti_text_str(&t));
-    add_fields(team, doing, &e);
+    tti_add_fields(team, doing, &e);
     tti_text_fini(&t);
+    return st;
+}
+
+/* Another rank failed and left its words and fields: they are about the same operation and the same ranks here. */
+static tt_status relay(const tti_team *team, const tti_block *b, const tti_doing *doing)
+{
+    tt_error_info e = tti_error_info_from(&b->about);
+    tt_status st = TT_FAIL((tt_status)b->status == TT_ERR_INVALID ? TT_ERR_INVALID : TT_ERR_PEER,
+                           "%.*s", (int)sizeof b->reason - 1, b->reason);
+
+    if (e.operation[0] == '\0')
+        tti_add_fields(team, doing, &e);
+    else
+        tti_error_about(&e);
     return st;
 }
 
 static tt_status gone(tti_team *team, int rank, int standing, const tti_doing *doing)
 {
-    const tti_block *b = team->peers[rank].block;
+    return standing == TTI_STANDING_FAILED ? relay(team, team->peers[rank].block, doing)
+                                           : fail_gone(team, rank, doing);
+}
 
-    if (standing != TTI_STANDING_FAILED)
-        return fail_gone(team, rank, doing);
-    return TT_FAIL((tt_status)b->status == TT_ERR_INVALID ? TT_ERR_INVALID : TT_ERR_PEER, "%.*s",
-                   (int)sizeof b->reason - 1, b->reason);
+/* This rank called tt_pg_abort itself. */
+static tt_status fail_aborted(tti_team *team, const tti_doing *doing)
+{
+    tt_error_info e = { .kind = TT_ERROR_ABORTED };
+    tt_status st = TT_FAIL(TT_ERR_ABORTED, "group %s: %s %llu: aborted%s%s", team->group,
+                           doing->what, (unsigned long long)doing->seq,
+                           team->mine->reason[0] != '\0' ? ": " : "", team->mine->reason);
+
+    tti_error_info_add_rank(&e, team->peers[team->rank].who.global_rank);
+    e.pid = team->peers[team->rank].who.pid;
+    snprintf(e.host, sizeof e.host, "%s", team->peers[team->rank].who.host);
+    snprintf(e.cause, sizeof e.cause, "%s", team->mine->reason);
+    tti_add_fields(team, doing, &e);
+    return st;
 }
 
 tt_status tti_check_self(tti_team *team, const tti_doing *doing)
 {
     if (atomic_load_explicit(&team->aborted, memory_order_acquire) == 0)
         return TT_OK;
-    return TT_FAIL(TT_ERR_ABORTED, "group %s: %s %llu: aborted%s%s", team->group, doing->what,
-                   (unsigned long long)doing->seq, team->mine->reason[0] != '\0' ? ": " : "",
-                   team->mine->reason);
+    return fail_aborted(team, doing);
 }
 
 tt_status tti_check_peer(tti_team *team, int rank, const tti_doing *doing)
@@ -174,7 +196,8 @@ tt_status tti_check_peers(tti_team *team, int waited_for, const tti_doing *doing
 
 /* ---- saying it to the others ------------------------------------------------------------ */
 
-void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason)
+void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, const char *reason,
+                      const tt_error_info *about)
 {
     tti_block *b = team->mine;
 
@@ -182,6 +205,8 @@ void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, c
     if (atomic_load_explicit(&b->state, memory_order_relaxed) == TTI_STANDING_HERE) {
         b->status = status;
         snprintf(b->reason, sizeof b->reason, "%s", reason != NULL ? reason : "");
+        if (about != NULL)
+            b->about = *about;
         atomic_store_explicit(&b->state, (int)standing, memory_order_release);
     }
     pthread_mutex_unlock(&team->mu_standing);
@@ -191,7 +216,7 @@ void tti_set_standing(tti_team *team, tti_standing standing, tt_status status, c
 
 void tti_team_abort(tti_team *team, const char *reason)
 {
-    tti_set_standing(team, TTI_STANDING_ABORTED, TT_ERR_ABORTED, reason);
+    tti_set_standing(team, TTI_STANDING_ABORTED, TT_ERR_ABORTED, reason, NULL);
     /* Release: who sees it sees the reason. */
     if (atomic_exchange_explicit(&team->aborted, 1, memory_order_acq_rel) != 0)
         return;
@@ -202,9 +227,21 @@ void tti_team_abort(tti_team *team, const char *reason)
 
 tt_status tti_team_break(tti_team *team, tt_status st)
 {
+    tti_error_copy why;
+
+    tti_error_save(&why);
     team->broken = st;
-    snprintf(team->broken_text, sizeof team->broken_text, "%s", tti_last_error());
-    tti_set_standing(team, TTI_STANDING_FAILED, st, team->broken_text);
+    team->broken_about = why.info;
+    snprintf(team->broken_text, sizeof team->broken_text, "%s", why.text);
+    tti_set_standing(team, TTI_STANDING_FAILED, st, team->broken_text, &why.info);
+    return st;
+}
+
+tt_status tti_team_broken(const tti_team *team)
+{
+    tt_status st = TT_FAIL(team->broken, "%s", team->broken_text);
+
+    tti_error_about(&team->broken_about);
     return st;
 }
 
@@ -283,7 +320,7 @@ tt_status tti_timed_out(tti_team *team, int waited_for, const tti_doing *doing)
                  team->group, doing->what, (unsigned long long)doing->seq,
                  team->peers[waited_for].who.global_rank, tti_text_str(&came),
                  tti_text_str(&missing), tti_text_str(&left));
-    add_fields(team, doing, &e);
+    tti_add_fields(team, doing, &e);
     tti_text_fini(&left);
     tti_text_fini(&came);
     tti_text_fini(&missing);
@@ -310,6 +347,8 @@ tt_status tti_mismatch(tti_team *team, int rank, uint64_t n)
     int other = team->rank;
     tti_announced a, b;
     char ours[160], theirs[160];
+    tt_error_info e = { 0 };
+    bool details;
 
     /* Everybody should blame the same rank: name the first that differs from the first rank that came. */
     for (int r = 0; r < team->size; r++) {
@@ -328,14 +367,14 @@ tt_status tti_mismatch(tti_team *team, int rank, uint64_t n)
     b = team->peers[rank].block->call[at];
     describe(&a, ours, sizeof ours);
     describe(&b, theirs, sizeof theirs);
-    if (a.kind == b.kind && a.words != b.words && a.bytes == b.bytes && a.dtype == b.dtype)
-        return TT_FAIL(TT_ERR_INVALID,
-                       "group %s: ranks called different things: rank %d %s, rank %d "
-                       "%s, whose details (sizes or shapes) differ",
-                       team->group, team->peers[other].who.global_rank, ours,
-                       team->peers[rank].who.global_rank, theirs);
-    return TT_FAIL(TT_ERR_INVALID,
-                   "group %s: ranks called different things: rank %d %s, rank %d %s", team->group,
-                   team->peers[other].who.global_rank, ours, team->peers[rank].who.global_rank,
-                   theirs);
+    details = a.kind == b.kind && a.words != b.words && a.bytes == b.bytes && a.dtype == b.dtype;
+    TT_FAIL(TT_ERR_INVALID, "group %s: ranks called different things: rank %d %s, rank %d %s%s",
+            team->group, team->peers[other].who.global_rank, ours,
+            team->peers[rank].who.global_rank, theirs,
+            details ? ", whose details (sizes or shapes) differ" : "");
+    tti_error_info_add_rank(&e, team->peers[rank].who.global_rank);
+    e.pid = team->peers[rank].who.pid;
+    snprintf(e.host, sizeof e.host, "%s", team->peers[rank].who.host);
+    tti_add_fields(team, &(tti_doing){ tti_coll_name((tti_coll_kind)a.kind), a.seq }, &e);
+    return TT_ERR_INVALID;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "store/store.h"
@@ -22,7 +23,8 @@
 #define CAUSE_MS 20     /* for the launcher to say how a rank ended */
 #define HEAD 8          /* of a value: version, number of bytes */
 #define KEY_SIZE 160
-#define GAVE_UP "x/gave up" /* status, rank and words of the first rank that gave up */
+#define GAVE_UP \
+    "x/gave up" /* "status rank words" of the first rank that gave up, a zero, its tt_error_info */
 
 tt_status tti_exit_record(tt_store *root, int global_rank, const char *words)
 {
@@ -81,6 +83,29 @@ void tti_exit_cause(tt_store *root, int global_rank, int timeout_ms, char *text,
 static int global_of(const tti_meeting *m, int rank)
 {
     return m->global_ranks != NULL ? m->global_ranks[rank] : rank;
+}
+
+/* Gives the failure that was just recorded its fields: kind, ranks and what is known of the first. Returns `st`. */
+static tt_status add_fields(const tti_meeting *m, const char *step, tt_status st, tt_error_info *e)
+{
+    snprintf(e->group, sizeof e->group, "%s", m->group);
+    snprintf(e->operation, sizeof e->operation, "%s", step);
+    tti_error_about(e);
+    return st;
+}
+
+/* Fields about one rank, of which `id` may be NULL. */
+static tt_error_info about_rank(const tti_meeting *m, tt_error_kind kind, int rank,
+                                const tti_ident *id)
+{
+    tt_error_info e = { .kind = kind };
+
+    tti_error_info_add_rank(&e, global_of(m, rank));
+    if (id != NULL) {
+        e.pid = id->pid;
+        snprintf(e.host, sizeof e.host, "%.63s", id->host);
+    }
+    return e;
 }
 
 static void value_key(char *key, const char *step, int rank)
@@ -206,30 +231,40 @@ static bool arrived(const tti_meeting *m, const char *step, int rank)
  * place. So the first rank that gives up says why, and all others fail with its words. */
 void tti_exchange_give_up(const tti_meeting *m, tt_status st, const char *words)
 {
-    tti_text value = { 0 };
+    char value[1100 + sizeof(tt_error_info)];
     tt_blob held = { 0 };
     tti_error_copy kept;
 
     tti_error_save(&kept); /* when it cannot be said, the others have their time-outs */
-    tti_text_addf(&value, "%d %d %s", (int)st, m->rank, words);
-    if (m->size > 1 && tt_store_compare_set(m->store, GAVE_UP, NULL, 0, tti_text_str(&value),
-                                            value.n, &held) == TT_OK)
+    size_t n = 1 + (size_t)snprintf(value, 1100, "%d %d %.1024s", (int)st, m->rank, words);
+    memcpy(value + n, &kept.info, sizeof kept.info);
+    if (m->size > 1 && tt_store_compare_set(m->store, GAVE_UP, NULL, 0, value, n + sizeof kept.info,
+                                            &held) == TT_OK)
         tt_blob_free(&held);
-    tti_text_fini(&value);
     tti_error_restore(&kept);
 }
 
 /* Deaths and time-outs are about other ranks than the one that noticed them. */
-static tt_status fail_as_told(const tti_meeting *m, const char *step, const char *told)
+static tt_status fail_as_told(const tti_meeting *m, const char *step, const tt_blob *told)
 {
     char *end;
-    tt_status st = (tt_status)strtol(told, &end, 10);
+    tt_status st = (tt_status)strtol(told->data, &end, 10);
     int rank = (int)strtol(end, &end, 10);
+    tt_error_info e = { 0 };
 
+    if (strlen(told->data) + 1 + sizeof e == told->size) {
+        memcpy(&e, (const char *)told->data + strlen(told->data) + 1, sizeof e);
+        e = tti_error_info_from(&e);
+    }
     end += *end == ' ';
-    if (st == TT_ERR_PEER || st == TT_ERR_TIMEOUT)
-        return TT_FAIL(st, "%s", end);
-    return TT_FAIL(TT_ERR_PEER, "group %s: %s: rank %d gave up: %s", m->group, step, rank, end);
+    if (st == TT_ERR_PEER || st == TT_ERR_TIMEOUT) {
+        TT_FAIL(st, "%s", end);
+        return add_fields(m, step, st, &e);
+    }
+    TT_FAIL(TT_ERR_PEER, "group %s: %s: rank %d gave up: %s", m->group, step, rank, end);
+    e = about_rank(m, TT_ERROR_OTHER, rank >= 0 && rank < m->size ? rank : m->rank, NULL);
+    snprintf(e.cause, sizeof e.cause, "%.*s", (int)sizeof e.cause - 1, end);
+    return add_fields(m, step, TT_ERR_PEER, &e);
 }
 
 static tt_status look_who_gave_up(const tti_meeting *m, const char *step)
@@ -240,7 +275,7 @@ static tt_status look_who_gave_up(const tti_meeting *m, const char *step)
     if (!is_present(m->store, GAVE_UP))
         return TT_OK;
     TT_TRY(tt_store_get(m->store, GAVE_UP, &blob));
-    st = fail_as_told(m, step, blob.data);
+    st = fail_as_told(m, step, &blob);
     tt_blob_free(&blob);
     return st;
 }
@@ -256,8 +291,11 @@ static tt_status fail_dead(const tti_meeting *m, const char *step, int rank, con
     tti_exit_cause(m->root, global_of(m, rank), CAUSE_MS, cause, sizeof cause);
     if (id != NULL)
         snprintf(who, sizeof who, " (pid %d on %.63s)", id->pid, id->host);
-    return TT_FAIL(TT_ERR_PEER, "group %s: %s: rank %d%s has ended%s%s", m->group, step, rank, who,
-                   cause[0] != '\0' ? ": " : "", cause);
+    TT_FAIL(TT_ERR_PEER, "group %s: %s: rank %d%s has ended%s%s", m->group, step, rank, who,
+            cause[0] != '\0' ? ": " : "", cause);
+    tt_error_info e = about_rank(m, TT_ERROR_DIED, rank, id);
+    snprintf(e.cause, sizeof e.cause, "%s", cause);
+    return add_fields(m, step, TT_ERR_PEER, &e);
 }
 
 static const tti_ident *ident_of(const tti_meeting *m, int rank)
@@ -358,16 +396,19 @@ static tt_status fail_without_store(const tti_meeting *m, const char *step, tt_s
 {
     char words[512];
 
-    snprintf(words, sizeof words, "%s", tt_last_error());
+    snprintf(words, sizeof words, "%s", tti_last_error());
     for (int r = 0; m->idents != NULL && r < m->size; r++)
         if (global_of(m, r) == 0 && r != m->rank &&
             tti_ident_same_host(&m->idents[r], &m->idents[m->rank]) &&
-            !tti_ident_alive(&m->idents[r]))
-            return TT_FAIL(
-                TT_ERR_PEER,
-                "group %s: %s: rank %d (pid %d on %.63s) has ended, and the store cannot "
-                "be reached since: %s; " NO_STORE,
-                m->group, step, r, m->idents[r].pid, m->idents[r].host, words);
+            !tti_ident_alive(&m->idents[r])) {
+            tt_error_info e = about_rank(m, TT_ERROR_DIED, r, &m->idents[r]);
+
+            TT_FAIL(TT_ERR_PEER,
+                    "group %s: %s: rank %d (pid %d on %.63s) has ended, and the store cannot "
+                    "be reached since: %s; " NO_STORE,
+                    m->group, step, r, m->idents[r].pid, m->idents[r].host, words);
+            return add_fields(m, step, TT_ERR_PEER, &e);
+        }
     return TT_FAIL(
         st,
         "group %s: %s: the store, which global rank 0 serves unless a launcher does, cannot "
@@ -377,6 +418,7 @@ static tt_status fail_without_store(const tti_meeting *m, const char *step, tt_s
 
 static tt_status fail_late(const tti_meeting *m, const char *step)
 {
+    tt_error_info e = { .kind = TT_ERROR_MISSING };
     tti_text names = { 0 };
     int n_missing = 0;
     tt_status st;
@@ -386,12 +428,13 @@ static tt_status fail_late(const tti_meeting *m, const char *step)
             continue;
         if (n_missing++ < 32)
             tti_text_addf(&names, "%s%d", n_missing > 1 ? ", " : "", r);
+        tti_error_info_add_rank(&e, global_of(m, r));
     }
     st = TT_FAIL(TT_ERR_TIMEOUT, "group %s: %s: waited %d ms for %d of %d ranks: %s%s", m->group,
                  step, m->timeout_ms, n_missing, m->size, tti_text_str(&names),
                  n_missing > 32 ? ", ..." : "");
     tti_text_fini(&names);
-    return st;
+    return add_fields(m, step, st, &e);
 }
 
 /* Whoever came last may have died before it could say so. One request. */
@@ -464,6 +507,7 @@ tt_status tti_exchange(const tti_meeting *meeting, const char *step, const void 
                        void *all)
 {
     tti_meeting m = *meeting;
+    tti_error_copy before;
     tt_status st;
 
     if (m.size == 1) {
@@ -476,9 +520,12 @@ tt_status tti_exchange(const tti_meeting *meeting, const char *step, const void 
         if (m.root == NULL)
             return TT_ERR_NOMEM;
     }
+    tti_error_save(&before);
     st = exchange(&m, step, mine, n, all);
     if (st == TT_ERR_IO)
         st = fail_without_store(&m, step, st);
+    else if (st == TT_OK)
+        tti_error_restore(&before); /* waits that came to their end were recorded meanwhile */
     tt_store_free(m.root);
     return st;
 }

@@ -33,6 +33,19 @@ static unsigned char *zeros(size_t n)
     return p;
 }
 
+/* The fields of the last failure, of a message. Ranks: `n` of them, `rank` first. */
+static void check_fields(const char *operation, tt_error_kind kind, int n, int rank)
+{
+    tt_error_info e;
+
+    TT_REQUIRE(tt_last_error_info(&e));
+    TT_CHECK_STR(e.group, "test");
+    TT_CHECK_STR(e.operation, operation);
+    TT_CHECK_EQ(e.kind, kind);
+    TT_CHECK_EQ(e.n_ranks, n);
+    TT_CHECK_EQ(e.ranks[0], rank);
+}
+
 /* A time-out leaves the operation under way. */
 static void times_out_and_goes_on(p2p_rank *r)
 {
@@ -47,6 +60,7 @@ static void times_out_and_goes_on(p2p_rank *r)
         TT_CHECK_ERR_SAYS(
             tti_p2p_wait(op, tti_deadline(30)), TT_ERR_TIMEOUT,
             "recv 0 from rank 1, tag 7, 4 bytes: timed out: no matching message came");
+        check_fields("recv", TT_ERROR_MISSING, 1, 1);
         TT_CHECK_GE(tti_now_ns() - before, 30000000);
         TT_CHECK(!tti_p2p_done(op));
         p2p_meet(r);
@@ -182,7 +196,9 @@ static void leaves(p2p_rank *r)
 
     TT_CHECK_ERR_SAYS(p2p_end(never, NULL), TT_ERR_PEER, "rank 1 (pid ");
     TT_CHECK_CONTAINS(tt_last_error(), "left the group");
+    check_fields("recv", TT_ERROR_LEFT, 1, 1);
     TT_CHECK_ERR_SAYS(p2p_end(any, NULL), TT_ERR_PEER, "every other rank");
+    check_fields("recv", TT_ERROR_LEFT, r->world->size - 1, 1);
     TT_CHECK_OK(p2p_recv(r, &value, sizeof value, 1, 1));
     TT_CHECK_EQ(value, 41);
     TT_CHECK_ERR(p2p_recv(r, &value, sizeof value, 1, 1), TT_ERR_PEER);
@@ -225,6 +241,7 @@ static void dies_while_anyone_may_send(p2p_rank *r)
     p2p_meet(r);
     TT_CHECK_ERR_SAYS(p2p_end(any, NULL), TT_ERR_PEER, "from anyone, tag 2, 4 bytes: rank 2 (pid ");
     TT_CHECK_CONTAINS(tt_last_error(), "died");
+    check_fields("recv", TT_ERROR_DIED, 1, 2);
     for (int i = 0; i < 3; i++) /* what all of them had sent before */
         TT_CHECK_OK(p2p_end(p2p_irecv(r, &got, sizeof got, -1, 1), NULL));
     TT_CHECK_ERR_SAYS(p2p_end(p2p_irecv(r, &got, sizeof got, -1, 1), NULL), TT_ERR_PEER, "rank 2");

@@ -71,6 +71,7 @@ static void after_abort(tti_team *team, int rank)
     tti_p2p_args get = {
         .data = &value, .bytes = sizeof value, .peer = RANKS - 1, .tag = 2, .seq = 5
     };
+    tt_error_info e;
     tti_p2p *op;
 
     if (rank == RANKS - 1)
@@ -83,6 +84,13 @@ static void after_abort(tti_team *team, int rank)
     }
     TT_CHECK_ERR_SAYS(end(op, NULL), TT_ERR_PEER, "group t: recv 5 from rank 12");
     TT_CHECK_CONTAINS(tt_last_error(), "on here) aborted: on purpose");
+    TT_REQUIRE(tt_last_error_info(&e));
+    TT_CHECK_EQ(e.kind, TT_ERROR_ABORTED);
+    TT_CHECK_STR(e.operation, "recv");
+    TT_CHECK_EQ(e.number, 5);
+    TT_CHECK_EQ(e.ranks[0], 12); /* the global rank */
+    TT_CHECK_STR(e.host, "here");
+    TT_CHECK_STR(e.cause, "on purpose");
 }
 
 static void *rank_main(void *ctx)

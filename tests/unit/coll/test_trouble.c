@@ -29,18 +29,30 @@ static tt_status reduce_once(tti_team *team, size_t bytes, int64_t deadline_ns)
 }
 
 /* The fields of the failure that this thread had last. */
-static void check_fields(tt_error_kind kind, int rank, const char *cause)
+static tt_error_info fields(const char *operation, uint64_t number, tt_error_kind kind)
 {
     tt_error_info e;
 
-    TT_REQUIRE(tt_last_error_info(&e));
+    TT_CHECK(tt_last_error_info(&e));
     TT_CHECK_EQ(e.kind, kind);
     TT_CHECK_STR(e.group, "g");
-    TT_CHECK_STR(e.operation, "all_reduce");
-    TT_CHECK_EQ(e.number, 7);
-    TT_CHECK_EQ(e.n_ranks, 1);
-    TT_CHECK_EQ(e.ranks[0], rank);
-    TT_CHECK_STR(e.cause, cause);
+    TT_CHECK_STR(e.operation, operation);
+    TT_CHECK_EQ(e.number, number);
+    return e;
+}
+
+static void check_rank(const tt_error_info *e, int rank, const char *cause)
+{
+    TT_CHECK_EQ(e->n_ranks, 1);
+    TT_CHECK_EQ(e->ranks[0], rank);
+    TT_CHECK_STR(e->cause, cause);
+}
+
+static void check_fields(tt_error_kind kind, int rank, const char *cause)
+{
+    tt_error_info e = fields("all_reduce", 7, kind);
+
+    check_rank(&e, rank, cause);
 }
 
 /* ---- deaths ------------------------------------------------------------------------------- */
@@ -64,6 +76,8 @@ static void one_dies(world *w, int rank, void *ctx)
     /* 50 ms on a quiet machine, and not the deadline of 20 s on a busy one. */
     TT_CHECK_LT((tti_now_ns() - died) / 1000000, 15000);
     TT_CHECK_ERR_SAYS(reduce_once(team, 8, soon()), TT_ERR_PEER, "rank 1 (pid");
+    check_fields(TT_ERROR_DIED, 1,
+                 "rank 1 was ended by the test"); /* later calls have them as well */
     tti_team_close(team);
 }
 
@@ -148,6 +162,32 @@ TT_TEST(coll_trouble, says_who_came_and_who_did_not)
     world_run(3, &(world_options){ .threads = true }, one_is_late, &bytes);
 }
 
+/* Rank 1 gives up soon, rank 0 has time and hears of it. */
+static void hears_of_one_that_is_late(world *w, int rank, void *ctx)
+{
+    tti_team *team = world_team(w, rank);
+    tt_error_info e;
+
+    (void)ctx;
+    if (rank < 2) {
+        TT_CHECK_ERR_SAYS(
+            reduce_once(team, 4000000, rank == 0 ? tti_deadline(600000) : tti_deadline(300)),
+            rank == 0 ? TT_ERR_PEER : TT_ERR_TIMEOUT, "2 did not");
+        e = fields("all_reduce", 7, TT_ERROR_MISSING);
+        TT_REQUIRE_GE(e.n_ranks, 1); /* two if rank 0 was late itself */
+        TT_CHECK_EQ(e.ranks[e.n_ranks - 1], 2);
+    }
+    atomic_fetch_add(&world_words(w)[0], 1);
+    world_await(w, 0, 3);
+    tti_team_close(team);
+}
+
+TT_TEST(coll_trouble, failures_of_others_bring_their_fields)
+{
+    world_run(3, NULL, hears_of_one_that_is_late, NULL);
+    world_run(3, &(world_options){ .threads = true }, hears_of_one_that_is_late, NULL);
+}
+
 /* ---- abort and leaving -------------------------------------------------------------------------- */
 
 static void one_aborts(world *w, int rank, void *ctx)
@@ -159,6 +199,7 @@ static void one_aborts(world *w, int rank, void *ctx)
         tti_team_abort(team, "had enough");
         tti_team_abort(team, "twice");
         TT_CHECK_ERR_SAYS(reduce_once(team, 8, soon()), TT_ERR_ABORTED, "had enough");
+        check_fields(TT_ERROR_ABORTED, 0, "had enough");
     } else {
         TT_CHECK_ERR_SAYS(reduce_once(team, 8, soon()), TT_ERR_PEER, "rank 0 (pid");
         TT_CHECK_CONTAINS(tt_last_error(), "aborted: had enough");
@@ -262,6 +303,7 @@ static void calls_differ(world *w, int rank, void *ctx)
                    .deadline_ns = soon(),
                    .seq = 3 };
     int how = *(const int *)ctx;
+    tt_error_info e;
 
     for (int r = 0; r < world_size(w); r++)
         outs[r] = (tti_span){ data, 16 };
@@ -279,6 +321,10 @@ static void calls_differ(world *w, int rank, void *ctx)
                                        : how == 1 ? "int32"
                                        : how == 2 ? "max"
                                                   : "barrier");
+    TT_REQUIRE(tt_last_error_info(&e));
+    TT_CHECK_STR(e.group, "g");
+    TT_CHECK_EQ(e.number, 3);
+    TT_CHECK_EQ(e.n_ranks, 1); /* rank 1, or the one that called something else than it did */
     tti_team_close(team);
 }
 
@@ -352,21 +398,34 @@ TT_TEST(coll_trouble, another_root_is_blamed_on_who_gave_it)
 
 /* ---- monitored barrier ---------------------------------------------------------------------------- */
 
+static void check_missing(bool both)
+{
+    tt_error_info e = fields("monitored barrier", 2, TT_ERROR_MISSING);
+
+    TT_CHECK_EQ(e.n_ranks, both ? 2 : 1);
+    TT_CHECK_EQ(e.ranks[0], 1);
+    TT_CHECK_EQ(e.ranks[1], both ? 2 : 0);
+}
+
 static void barrier_misses_some(world *w, int rank, void *ctx)
 {
     tti_team *team = world_team(w, rank);
     bool all = *(const bool *)ctx;
 
     TT_CHECK_OK(tti_team_monitored_barrier(team, TTI_MONITORED_PROGRAM, 1, soon(), all));
-    if (rank == 0)
+    if (rank == 0) {
         TT_CHECK_ERR_SAYS(
             tti_team_monitored_barrier(team, TTI_MONITORED_PROGRAM, 2, tti_deadline(100), all),
             TT_ERR_TIMEOUT, all ? "ranks 1, 2 did not come" : "rank 1 did not come");
-    if (rank == 3)
+        check_missing(all);
+    }
+    if (rank == 3) {
         TT_CHECK_ERR_SAYS(
             tti_team_monitored_barrier(team, TTI_MONITORED_PROGRAM, 2, soon(), all), TT_ERR_TIMEOUT,
             "reached the monitored barrier but failed waiting for rank 0, which missed "
             "ranks 1, 2");
+        check_missing(true);
+    }
     atomic_fetch_add(&world_words(w)[0], 1);
     world_await(w, 0, 4);
     if (rank == 0)
@@ -391,6 +450,7 @@ TT_TEST(coll_trouble, monitored_barrier_names_the_missing)
 static void barrier_misses_the_dead(world *w, int rank, void *ctx)
 {
     tti_team *team = world_team(w, rank);
+    tt_error_info e;
 
     TT_CHECK_OK(tti_team_monitored_barrier(team, TTI_MONITORED_PROGRAM, 1, soon(), true));
     if (rank == 2)
@@ -409,6 +469,9 @@ static void barrier_misses_the_dead(world *w, int rank, void *ctx)
         TT_CHECK_CONTAINS(tt_last_error(), "on here) died: rank 2 was ended by the test");
         atomic_store(&world_words(w)[1], 1);
     }
+    e = fields("monitored barrier", 2, TT_ERROR_DIED);
+    check_rank(&e, 2, "rank 2 was ended by the test");
+    TT_CHECK_STR(e.host, "here");
     world_await(w, 1, 1);
     tti_team_close(team);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "rendezvous/exchange.h"
 #include <tutti/testing.h>
 
@@ -21,6 +22,7 @@ typedef struct rank {
     int timeout_ms;
     tt_status status;
     char error[400];
+    tt_error_info about; /* its fields */
     pthread_t thread;
 } rank;
 
@@ -105,6 +107,20 @@ TT_TEST(exchange, costs_a_rank_alone_nothing)
     TT_CHECK_EQ(all, 7);
 }
 
+/* The fields of the last failure: about `n` ranks, `first` the first. */
+static void check_fields(const char *step, tt_error_kind kind, int n, int first, const char *cause)
+{
+    tt_error_info e;
+
+    TT_REQUIRE(tt_last_error_info(&e));
+    TT_CHECK_STR(e.group, "test");
+    TT_CHECK_STR(e.operation, step);
+    TT_CHECK_EQ(e.kind, kind);
+    TT_CHECK_EQ(e.n_ranks, n);
+    TT_CHECK_EQ(e.ranks[0], first);
+    TT_CHECK_STR(e.cause, cause);
+}
+
 TT_TEST(exchange, names_the_ranks_that_did_not_come)
 {
     tt_store *s = tt_store_memory_new();
@@ -114,6 +130,7 @@ TT_TEST(exchange, names_the_ranks_that_did_not_come)
 
     TT_CHECK_ERR_SAYS(tti_exchange(&m, "start", &mine, sizeof mine, all), TT_ERR_TIMEOUT,
                       "group test: start: waited 100 ms for 5 of 6 ranks: 0, 1, 3, 4, 5");
+    check_fields("start", TT_ERROR_MISSING, 5, 0, "");
     tt_store_free(s);
 }
 
@@ -132,6 +149,7 @@ TT_TEST(exchange, believes_the_launcher_that_a_rank_has_ended)
     begin = tti_now_ns();
     TT_CHECK_ERR_SAYS(tti_exchange(&m, "start", &mine, sizeof mine, all), TT_ERR_PEER,
                       "rank 4 has ended: killed by signal 9");
+    check_fields("start", TT_ERROR_DIED, 1, 14, "killed by signal 9");
     TT_CHECK_LT(tti_now_ns() - begin, 20000000000LL); /* not the time-out */
     tti_exit_cause(view, 14, 1, words, sizeof words);
     TT_CHECK_STR(words, "killed by signal 9");
@@ -237,6 +255,38 @@ TT_TEST(exchange, tells_ranks_that_their_versions_differ)
     tt_store_free(s);
 }
 
+static void *come_late(void *arg)
+{
+    rank *r = arg;
+    tti_meeting m = meeting(r, r->store);
+    int mine = 1, all[2];
+
+    usleep(60000); /* so that the other one has waited in vain; if not, nothing is lost */
+    m.size = 2;
+    r->status = tti_exchange(&m, "start", &mine, sizeof mine, all);
+    return NULL;
+}
+
+/* An exchange that succeeds leaves the record of the program alone, though it waited in vain meanwhile. */
+TT_TEST(exchange, does_not_replace_an_error_that_is_pending)
+{
+    tt_store *s = tt_store_memory_new();
+    rank r = { .store = s, .rank = 0, .timeout_ms = 60000 }, late = r;
+    tti_meeting m = meeting(&r, s);
+    int mine = 1, all[2];
+
+    late.rank = 1;
+    m.size = 2;
+    TT_REQUIRE_EQ(pthread_create(&late.thread, NULL, come_late, &late), 0);
+    tt_fail(TT_ERR_FORMAT, "of the program");
+    TT_CHECK_OK(tti_exchange(&m, "start", &mine, sizeof mine, all));
+    TT_CHECK_EQ(tti_null_given("test", "something"), TT_ERR_FORMAT);
+    TT_CHECK_STR(tt_last_error(), "of the program");
+    pthread_join(late.thread, NULL);
+    TT_CHECK_OK(late.status);
+    tt_store_free(s);
+}
+
 /* ---- ranks that give up ------------------------------------------------------------------------ */
 
 static void *exchange_until_it_fails(void *arg)
@@ -247,6 +297,7 @@ static void *exchange_until_it_fails(void *arg)
 
     r->status = tti_exchange(&m, "start", &mine, sizeof mine, all);
     snprintf(r->error, sizeof r->error, "%s", r->status == TT_OK ? "" : tt_last_error());
+    tt_last_error_info(&r->about);
     return NULL;
 }
 
@@ -266,6 +317,8 @@ TT_TEST(exchange, ends_when_a_rank_gives_up)
     pthread_join(waits.thread, NULL);
     TT_CHECK_EQ(waits.status, TT_ERR_PEER);
     TT_CHECK_CONTAINS(waits.error, "group test: start: rank 4 gave up: no room");
+    TT_CHECK_EQ(waits.about.ranks[0], 4);
+    TT_CHECK_STR(waits.about.cause, "no room");
     tt_store_free(s);
 }
 
@@ -294,10 +347,13 @@ TT_TEST(exchange, blames_the_silent_rank_and_not_who_gave_up)
     idents[1].pid = ended_process();
     other.rank = 1;
     gone = meeting(&other, s);
-    tti_exchange_give_up(&gone, TT_ERR_TIMEOUT, "group test: start: waited for rank 2");
+    TT_FAIL(TT_ERR_TIMEOUT, "group test: start: waited for rank 2");
+    tti_error_about(&(tt_error_info){ .kind = TT_ERROR_MISSING, .n_ranks = 1, .ranks = { 2 } });
+    tti_exchange_give_up(&gone, TT_ERR_TIMEOUT, tt_last_error());
     m.idents = idents;
     TT_CHECK_ERR_SAYS(tti_exchange(&m, "start", &mine, sizeof mine, all), TT_ERR_TIMEOUT,
                       "waited for rank 2");
+    check_fields("start", TT_ERROR_MISSING, 1, 2, "");
     tt_store_free(s);
 }
 
