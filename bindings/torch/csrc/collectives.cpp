@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives of dense tensors: wrap them, call the C library.
+#include <algorithm>
+
 #include "backend.hpp"
 
 namespace tutti_torch
@@ -446,21 +448,20 @@ WorkPtr Backend::barrier(const c10d::BarrierOptions &opts)
                });
 }
 
-// The ranks in "... rank 1 did not come ..." or "... ranks 1, 2 did not come ...".
-static std::string missing_ranks(const std::string &text)
+// "1, 2": the ranks that a failure is about.
+static std::string ranks_of(const tt_error_info &info)
 {
-    size_t end = text.find(" did not come"), from = text.rfind("rank", end);
+    std::string text;
 
-    if (end == text.npos || from == text.npos)
-        return "";
-    from = text.find(' ', from) + 1;
-    return text.substr(from, end - from);
+    for (int i = 0; i < std::min(info.n_ranks, TT_ERROR_RANKS); i++)
+        text += (i > 0 ? ", " : "") + std::to_string(info.ranks[i]);
+    return text;
 }
 
 // Programs know Gloo's words for what has happened, so they stand behind ours.
-static std::string gloo_words(const std::string &text, int rank, long long timeout_ms, bool all)
+static std::string gloo_words(const tt_error_info &info, int rank, long long timeout_ms, bool all)
 {
-    std::string missing = missing_ranks(text);
+    std::string missing = ranks_of(info);
 
     if (rank != 0)
         return "Rank " + std::to_string(rank) +
@@ -482,8 +483,10 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions &opts, bool wait_all_r
     if (st == TT_OK)
         return;
     std::string text = tt_last_error();
+    tt_error_info info;
+    tt_last_error_info(&info);
     auto limit = opts.timeout.count() < 0 ? options_->timeout : opts.timeout;
-    raise(st, text + ": " + gloo_words(text, getRank(), limit.count(), wait_all_ranks));
+    raise(st, text + ": " + gloo_words(info, getRank(), limit.count(), wait_all_ranks));
 }
 
 } // namespace tutti_torch

@@ -36,24 +36,24 @@ std::vector<std::string> strings(const char *const *keys, int n)
     return std::vector<std::string>(keys, keys + n);
 }
 
-bool mentions_time(const std::string &words)
+// PyTorch's stores throw: here it becomes a status. A request that failed after the store's time-out timed out: the
+// exceptions have the same types for other failures, and their words change from version to version.
+template <class F> tt_status guarded(void *ctx, const char *what, F f)
 {
-    return words.find("imeout") != std::string::npos || words.find("imed out") != std::string::npos;
-}
+    using std::chrono::steady_clock;
+    auto begin = steady_clock::now();
+    auto status = [&] {
+        return steady_clock::now() - begin >= of(ctx).getTimeout() ? TT_ERR_TIMEOUT : TT_ERR_IO;
+    };
 
-// PyTorch's stores throw: here it becomes a status. Time-outs are known by their words only.
-template <class F> tt_status guarded(const char *what, F f)
-{
     try {
         f();
         return TT_OK;
     } catch (const c10::Error &e) {
         std::string words = e.what_without_backtrace();
-        return tt_fail(mentions_time(words) ? TT_ERR_TIMEOUT : TT_ERR_IO, "PyTorch's store: %s: %s",
-                       what, words.c_str());
+        return tt_fail(status(), "PyTorch's store: %s: %s", what, words.c_str());
     } catch (const std::exception &e) {
-        return tt_fail(mentions_time(e.what()) ? TT_ERR_TIMEOUT : TT_ERR_IO,
-                       "PyTorch's store: %s: %s", what, e.what());
+        return tt_fail(status(), "PyTorch's store: %s: %s", what, e.what());
     } catch (...) {
         return tt_fail(TT_ERR_IO, "PyTorch's store: %s: unknown exception", what);
     }
@@ -61,7 +61,7 @@ template <class F> tt_status guarded(const char *what, F f)
 
 tt_status set(void *ctx, const char *key, const void *data, size_t size)
 {
-    return guarded("set", [&] { of(ctx).set(key, bytes(data, size)); });
+    return guarded(ctx, "set", [&] { of(ctx).set(key, bytes(data, size)); });
 }
 
 // PyTorch's TCP store says something on standard error when a wait runs out, and Tutti waits in short turns
@@ -74,14 +74,14 @@ tt_status wait(void *ctx, const char *const *keys, int n, int timeout_ms)
     bool present = false;
     auto pause = microseconds(100);
 
-    TT_TRY(guarded("check", [&] { present = of(ctx).check(names); }));
+    TT_TRY(guarded(ctx, "check", [&] { present = of(ctx).check(names); }));
     while (!present) {
         if (steady_clock::now() + pause > until)
             return tt_fail(TT_ERR_TIMEOUT, "PyTorch's store: no \"%s\" after %d ms", keys[0],
                            timeout_ms);
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, microseconds(5000));
-        TT_TRY(guarded("check", [&] { present = of(ctx).check(names); }));
+        TT_TRY(guarded(ctx, "check", [&] { present = of(ctx).check(names); }));
     }
     return TT_OK;
 }
@@ -91,23 +91,23 @@ tt_status get(void *ctx, const char *key, int timeout_ms, tt_blob *blob_p)
     Bytes value;
 
     TT_TRY(wait(ctx, &key, 1, timeout_ms));
-    TT_TRY(guarded("get", [&] { value = of(ctx).get(key); }));
+    TT_TRY(guarded(ctx, "get", [&] { value = of(ctx).get(key); }));
     return tt_blob_copy(value.data(), value.size(), blob_p);
 }
 
 tt_status add(void *ctx, const char *key, int64_t delta, int64_t *value_p)
 {
-    return guarded("add", [&] { *value_p = of(ctx).add(key, delta); });
+    return guarded(ctx, "add", [&] { *value_p = of(ctx).add(key, delta); });
 }
 
 tt_status check_keys(void *ctx, const char *const *keys, int n, bool *present_p)
 {
-    return guarded("check", [&] { *present_p = of(ctx).check(strings(keys, n)); });
+    return guarded(ctx, "check", [&] { *present_p = of(ctx).check(strings(keys, n)); });
 }
 
 tt_status remove_key(void *ctx, const char *key, bool *removed_p)
 {
-    return guarded("delete", [&] { *removed_p = of(ctx).deleteKey(key); });
+    return guarded(ctx, "delete", [&] { *removed_p = of(ctx).deleteKey(key); });
 }
 
 tt_status compare_set(void *ctx, const char *key, const void *expected, size_t expected_size,
@@ -115,7 +115,7 @@ tt_status compare_set(void *ctx, const char *key, const void *expected, size_t e
 {
     Bytes value;
 
-    TT_TRY(guarded("compare_set", [&] {
+    TT_TRY(guarded(ctx, "compare_set", [&] {
         value =
             of(ctx).compareSet(key, bytes(expected, expected_size), bytes(desired, desired_size));
     }));
@@ -127,7 +127,7 @@ tt_status multi_get(void *ctx, const char *const *keys, int n, int timeout_ms, t
     std::vector<Bytes> values;
 
     TT_TRY(wait(ctx, keys, n, timeout_ms));
-    TT_TRY(guarded("get", [&] {
+    TT_TRY(guarded(ctx, "get", [&] {
         if (of(ctx).hasExtendedApi())
             values = of(ctx).multiGet(strings(keys, n));
         else
@@ -148,7 +148,7 @@ tt_status multi_get(void *ctx, const char *const *keys, int n, int timeout_ms, t
 
 tt_status append(void *ctx, const char *key, const void *data, size_t size)
 {
-    return guarded("append", [&] { of(ctx).append(key, bytes(data, size)); });
+    return guarded(ctx, "append", [&] { of(ctx).append(key, bytes(data, size)); });
 }
 
 void free_adapter(void *ctx)
