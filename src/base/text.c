@@ -70,29 +70,10 @@ void tti_text_fini(tti_text *t)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* How many bytes the UTF-8 character at `s` has; 0 when it is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80   ? 1
-               : s[0] < 0xc2 ? 0
-               : s[0] < 0xe0 ? 2
-               : s[0] < 0xf0 ? 3
-               : s[0] < 0xf5 ? 4
-                             : 0;
-
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 size_t tti_json_piece(const char **text_p, char piece[8])
 {
     const unsigned char *s = (const unsigned char *)*text_p;
-    size_t n = utf8_length(s);
+    size_t n = tti_utf8_length(*text_p, 4); /* the NUL at the end is no part of a character */
 
     *text_p += n != 0 ? n : 1;
     if (n == 0)

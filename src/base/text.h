@@ -24,6 +24,9 @@ void tti_text_cut(tti_text *t, size_t n);
 char *tti_text_take(tti_text *t);
 void tti_text_fini(tti_text *t);
 
+/* The length of the character at the begin of n bytes, 0 when it is none: a NUL, overlong forms, surrogates and what is
+ * beyond U+10FFFF are none. */
+size_t tti_utf8_length(const char *text, size_t n);
 /* True for `n` bytes of well-formed UTF-8 without a NUL. */
 bool tti_text_is_utf8(const char *s, size_t n);
 

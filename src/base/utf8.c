@@ -2,10 +2,9 @@
 /* Whether bytes are a text: well-formed UTF-8. */
 #include "base/text.h"
 
-/* The length of the character at s of n bytes, 0 when it is none: overlong forms, surrogates and what is
- * beyond U+10FFFF are none. */
-static size_t char_length(const unsigned char *s, size_t n)
+size_t tti_utf8_length(const char *text, size_t n)
 {
+    const unsigned char *s = (const unsigned char *)text;
     size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
 
     if (len == 0 || s[0] > 0xf4 || s[0] == 0 || len > n)
@@ -24,7 +23,7 @@ bool tti_text_is_utf8(const char *s, size_t n)
     size_t i = 0;
 
     while (i < n) {
-        size_t len = char_length((const unsigned char *)s + i, n - i);
+        size_t len = tti_utf8_length(s + i, n - i);
 
         if (len == 0)
             return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/safetensors.h"
 
 /* ---- text that grows --------------------------------------------------------------------- */
@@ -41,20 +42,11 @@ static void put_number(text *t, uint64_t n)
 
 static void put_quoted(text *t, const char *s)
 {
-    char escape[8];
+    char piece[8];
 
     put_words(t, "\"");
-    for (; *s != '\0'; s++) {
-        unsigned char c = (unsigned char)*s;
-
-        if (c == '"' || c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", c);
-        else if (c < 0x20)
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        else
-            snprintf(escape, sizeof escape, "%c", c);
-        put_words(t, escape);
-    }
+    while (*s != '\0')
+        put(t, piece, tti_json_piece(&s, piece));
     put_words(t, "\"");
 }
 
@@ -124,12 +116,22 @@ static void put_header(text *t, const tt_named_tensor *sorted, int n, const tt_t
 
 /* ---- saving ------------------------------------------------------------------------------ */
 
+/* The header is JSON, so a file with other names could not be read. */
+static tt_status check_text(const char *what, int i, const char *words)
+{
+    return tti_text_is_utf8(words, strlen(words))
+               ? TT_OK
+               : TT_FAIL(TT_ERR_INVALID, "safetensors: expected UTF-8, but the %s %d is not", what,
+                         i);
+}
+
 static tt_status check_entry(const tt_named_tensor *e, int i)
 {
     if (e->tensor == NULL || e->name == NULL)
         return TTI_NULL("safetensors: tensor %d or its name is NULL", i);
     if (strcmp(e->name, "__metadata__") == 0)
         return TT_FAIL(TT_ERR_INVALID, "safetensors: a tensor cannot be named __metadata__");
+    TT_TRY(check_text("name of tensor", i, e->name));
     if (e->tensor->storage == NULL)
         return TT_FAIL(TT_ERR_UNSUPPORTED, "safetensors: tensor \"%s\" is sparse", e->name);
     if (tti_st_dtype_of((tt_dtype)e->tensor->dtype) == NULL)
@@ -167,9 +169,12 @@ static tt_status check(const tt_named_tensor *tensors, int n, const tt_text_pair
                        n_metadata);
     for (int i = 0; i < n; i++)
         TT_TRY(check_entry(&tensors[i], i));
-    for (int i = 0; i < n_metadata; i++)
+    for (int i = 0; i < n_metadata; i++) {
         if (metadata[i].key == NULL || metadata[i].value == NULL)
             return TT_FAIL(TT_ERR_INVALID, "safetensors: metadata pair %d is NULL", i);
+        TT_TRY(check_text("key of metadata pair", i, metadata[i].key));
+        TT_TRY(check_text("value of metadata pair", i, metadata[i].value));
+    }
     words = tti_malloc(((size_t)most + 1) * sizeof *words);
     if (words == NULL)
         return TT_ERR_NOMEM;

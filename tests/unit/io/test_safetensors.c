@@ -253,6 +253,12 @@ TT_TEST(safetensors, what_cannot_be_saved_is_refused)
                           "two tensors are named \"x\"");
         TT_CHECK_ERR_SAYS(tt_safetensors_save(path, two, 1, twice, 2), TT_ERR_INVALID,
                           "two metadata pairs are named \"k\"");
+        twice[1] = (tt_text_pair){ "other", "caf\xe9" };
+        TT_CHECK_ERR_SAYS(tt_safetensors_save(path, two, 1, twice, 2), TT_ERR_INVALID,
+                          "expected UTF-8, but the value of metadata pair 1 is not");
+        two[0].name = "caf\xe9";
+        TT_CHECK_ERR_SAYS(tt_safetensors_save(path, two, 1, NULL, 0), TT_ERR_INVALID,
+                          "expected UTF-8, but the name of tensor 0 is not");
         two[0].name = "__metadata__";
         TT_CHECK_ERR(tt_safetensors_save(path, two, 1, NULL, 0), TT_ERR_INVALID);
         two[0].name = "c";
