@@ -105,6 +105,7 @@ tt_reducer *tt_reducer_new(tt_pg *pg, const tt_reducer_grad *grads, int n,
     if (r == NULL)
         return NULL;
     pthread_mutex_init(&r->mu, NULL);
+    pthread_cond_init(&r->cv_started, NULL);
     r->pg = tt_pg_retain(pg);
     r->n_grads = n;
     if (build(r, grads, opt) == TT_OK)
@@ -125,8 +126,8 @@ void tt_reducer_free(tt_reducer *r)
         tti_mfree(r->grads[i].name);
     tti_mfree(r->buckets);
     tti_mfree(r->grads);
-    tti_mfree(r->error);
     tt_pg_free(r->pg);
+    pthread_cond_destroy(&r->cv_started);
     pthread_mutex_destroy(&r->mu);
     tti_mfree(r);
 }
@@ -147,21 +148,28 @@ static void note(tt_reducer *r, tt_status st)
     if (st == TT_OK || r->status != TT_OK)
         return;
     r->status = st;
-    r->error = tti_strdup(tti_last_error());
+    tti_error_save(&r->error);
 }
 
-/* The buckets that may go, in order. With END they do so in tt_reducer_wait. */
+/* Starts the buckets that may go, in order; with END they do so in tt_reducer_wait. One thread does it, with mu given up
+ * during each call: others return, and it finds what they made ready. mu is held. */
 static tt_status start_full_locked(tt_reducer *r, bool ending)
 {
-    if (r->overlap == TTI_OVERLAP_END && !ending)
+    if (r->starting || (r->overlap == TTI_OVERLAP_END && !ending))
         return r->status;
+    r->starting = true;
     while (r->status == TT_OK && r->next < r->n_buckets && r->buckets[r->next].n_pending == 0) {
         tti_reducer_bucket *b = &r->buckets[r->next];
+        tt_work **work_p = r->overlap == TTI_OVERLAP_ENGINE ? &b->work : NULL;
 
-        note(r, tt_pg_all_reduce(r->pg, b->flat, &r->how,
-                                 r->overlap == TTI_OVERLAP_ENGINE ? &b->work : NULL));
+        pthread_mutex_unlock(&r->mu);
+        tt_status st = tt_pg_all_reduce(r->pg, b->flat, &r->how, work_p);
+        pthread_mutex_lock(&r->mu);
+        note(r, st);
         r->next += r->status == TT_OK;
     }
+    r->starting = false;
+    pthread_cond_broadcast(&r->cv_started);
     return r->status;
 }
 
@@ -186,6 +194,8 @@ tt_status tt_reducer_ready(tt_reducer *r, int i)
     pthread_mutex_lock(&r->mu);
     r->buckets[g->bucket].n_pending--;
     st = start_full_locked(r, false);
+    if (st != TT_OK)
+        tti_error_raise(&r->error); /* another thread may have met it */
     pthread_mutex_unlock(&r->mu);
     return st;
 }
@@ -232,7 +242,8 @@ static tt_status finish(tt_reducer *r)
     }
     if (r->status == TT_OK)
         return TT_OK;
-    return TT_FAIL(r->status, "%s", r->error != NULL ? r->error : "reducer: a bucket failed");
+    tti_error_raise(&r->error);
+    return r->status;
 }
 
 static void begin(tt_reducer *r)
@@ -241,8 +252,6 @@ static void begin(tt_reducer *r)
         atomic_store_explicit(&r->grads[i].ready, false, memory_order_release);
     for (int k = 0; k < r->n_buckets; k++)
         r->buckets[k].n_pending = r->buckets[k].n_grads;
-    tti_mfree(r->error);
-    r->error = NULL;
     r->status = TT_OK;
     r->next = 0;
 }
@@ -264,6 +273,8 @@ tt_status tt_reducer_wait(tt_reducer *r)
     if (r == NULL)
         return tti_null_given("reducer", "a reducer");
     pthread_mutex_lock(&r->mu);
+    while (r->starting)
+        pthread_cond_wait(&r->cv_started, &r->mu);
     if (all_full_locked(r))
         (void)start_full_locked(r, true);
     complete = r->next == r->n_buckets || r->status != TT_OK;

@@ -51,10 +51,12 @@ struct tt_reducer {
     int n_buckets;
 
     pthread_mutex_t mu;
-    int next;           /* mu: bucket to be started */
-    tt_status status;   /* mu: of the first bucket that could not be started */
-    char *error;        /* mu; owned: its words */
-    int64_t iterations; /* of the thread that waits */
+    pthread_cond_t cv_started;
+    bool starting;    /* mu: a thread starts buckets, without mu; cv_started when it has done so */
+    int next;         /* mu: bucket to be started */
+    tt_status status; /* mu: of the first bucket that failed */
+    tti_error_copy error; /* mu: its words and fields */
+    int64_t iterations;   /* of the thread that waits */
 };
 
 /* ---- reducer.c ---------------------------------------------------------------------------- */

@@ -337,6 +337,47 @@ TT_TEST_RANKS(2, reducer, several_threads_of_a_rank_make_gradients_ready)
     tt_reducer_free(r);
 }
 
+static void *make_1_ready(void *r)
+{
+    TT_CHECK_OK(tt_reducer_ready(r, 1));
+    return NULL;
+}
+
+/* While a thread is in the sum of a bucket, another one can make gradients ready: rank 1 comes only after that. */
+TT_TEST_RANKS(2, reducer, a_running_sum_holds_up_no_other_thread)
+{
+    tt_reducer_grad grads[] = { { .n = 1000 }, { .n = 1000 } };
+    tt_pg *pg = tt_test_pg();
+    const char *key = "rank 0 is ready";
+    tt_reducer *r;
+
+    TT_REQUIRE_EQ(setenv("TUTTI_OVERLAP", "fill", 1), 0);
+    r = tt_reducer_new(pg, grads, 2, &(tt_reducer_options){ .bucket_bytes = 4000 });
+    TT_REQUIRE_NOT_NULL(r);
+    uint64_t before = tt_pg_seq(pg);
+    for (int i = 0; i < 2; i++)
+        ((float *)tt_reducer_data(r, i))[999] = (float)(1 + i + 4 * tt_test_rank());
+    if (tt_test_rank() == 0) {
+        pthread_t thread;
+
+        TT_REQUIRE(pthread_create(&thread, NULL, make_1_ready, r) == 0);
+        while (tt_pg_seq(pg) == before)
+            sched_yield(); /* until the sum of bucket 0 has begun */
+        TT_CHECK_OK(tt_reducer_ready(r, 0));
+        TT_CHECK_OK(tt_store_set(tt_test_store(), key, "1", 1));
+        TT_CHECK_OK(tt_reducer_wait(r));
+        pthread_join(thread, NULL);
+    } else {
+        TT_REQUIRE_OK(tt_store_wait(tt_test_store(), &key, 1, 60000));
+        TT_CHECK_OK(tt_reducer_ready(r, 1));
+        TT_CHECK_OK(tt_reducer_ready(r, 0));
+        TT_CHECK_OK(tt_reducer_wait(r));
+    }
+    for (int i = 0; i < 2; i++)
+        TT_CHECK((int)((float *)tt_reducer_data(r, i))[999] == 3 + i);
+    tt_reducer_free(r);
+}
+
 /* ---- mistakes ---------------------------------------------------------------------------------- */
 
 TT_TEST_THREADS(2, reducer, names_gradients_that_are_ready_twice_or_never)
