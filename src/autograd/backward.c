@@ -116,6 +116,8 @@ tt_status tt_grad(tt_tensor *const *outputs, int n_out, tt_tensor *const *inputs
         return TT_FAIL(TT_ERR_INVALID, "grad: expected at least one output and one input");
     for (int i = 0; i < n_in; i++) {
         grads[i] = NULL;
+        if (inputs[i] == NULL)
+            return TTI_NULL("grad: input %d is NULL", i);
         TT_TRY(tti_check_alive(inputs[i], "grad"));
         if (!tti_wants_grad(inputs[i]))
             return TT_FAIL(TT_ERR_INVALID, "grad: input %d does not require a gradient", i);

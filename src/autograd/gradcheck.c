@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "ops/element.h"
 
@@ -170,7 +171,7 @@ static tt_status analytic(check *c, tt_tensor **out, tt_tensor **grads)
     tt_tensor *roots[8], *weights[8], *ins[16];
     int where[16];
     tt_tensor *found[16];
-    int n_roots = 0, n_ins = 0;
+    int n_roots = 0, n_ins = 0, null = -1;
 
     TT_TRY(c->fn(c->ctx, c->in, c->n_in, out, c->n_out));
     for (int i = 0; i < c->n_out; i++) {
@@ -183,11 +184,14 @@ static tt_status analytic(check *c, tt_tensor **out, tt_tensor **grads)
     }
     for (int i = 0; i < c->n_in; i++) {
         grads[i] = NULL;
+        null = c->in[i] == NULL ? i : null;
         if (is_checked(c->in[i])) {
             where[n_ins] = i;
             ins[n_ins++] = c->in[i];
         }
     }
+    if (n_ins == 0 && null >= 0)
+        return TTI_NULL("gradcheck: nothing requires a gradient, and input %d is NULL", null);
     if (n_roots == 0 || n_ins == 0)
         return TT_FAIL(TT_ERR_INVALID, "gradcheck: nothing requires a gradient");
     TT_TRY(tt_grad(roots, n_roots, ins, n_ins,
@@ -199,7 +203,7 @@ static tt_status analytic(check *c, tt_tensor **out, tt_tensor **grads)
 
 static tt_status check_inputs(tt_tensor *const *in, int n_in, int n_out)
 {
-    if (n_in < 1 || n_in > 16 || n_out < 1 || n_out > 8)
+    if (in == NULL || n_in < 1 || n_in > 16 || n_out < 1 || n_out > 8)
         return TT_FAIL(TT_ERR_INVALID, "gradcheck: expected 1 to 16 inputs and 1 to 8 results");
     for (int i = 0; i < n_in; i++) {
         if (in[i] == NULL || !is_checked(in[i]))

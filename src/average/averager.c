@@ -25,6 +25,8 @@ struct tt_averager {
 
 static tt_pg *or_default(tt_pg *pg)
 {
+    if (pg == NULL && !tt_pg_is_initialized())
+        return TT_NULL_GIVEN("average", "a group, because there is no default group");
     return pg != NULL ? pg : tt_pg_default();
 }
 
@@ -47,7 +49,7 @@ static tt_status average(tt_tensor *const *ts, int n, tt_pg *pg, bool with_grad)
     for (int i = 0; i < n; i++) {
         TT_TRY(tti_check_alive(ts[i], "average"));
         if (ts[i] == NULL)
-            return TT_FAIL(TT_ERR_INVALID, "average: expected %d tensors, number %d is NULL", n, i);
+            return TTI_NULL("average: expected %d tensors, number %d is NULL", n, i);
     }
     if (!tt_pg_is_member(pg) || n == 0)
         return TT_OK;

@@ -257,7 +257,9 @@ tt_status tt_batch_sampler_get(tt_batch_sampler *b, uint64_t epoch, int64_t i,
 {
     int64_t at, left;
 
-    if (b == NULL || i < 0 || i >= b->n_batches)
+    if (b == NULL)
+        return tti_null_given("batch_sampler", "a batch sampler");
+    if (i < 0 || i >= b->n_batches)
         return TT_FAIL(TT_ERR_INVALID, "batch_sampler: expected a batch below %lld, got %lld",
                        (long long)tt_batch_sampler_length(b), (long long)i);
     if (b->order == NULL)

@@ -2,6 +2,7 @@
 /* Tensors shared with other libraries through DLPack, in both forms. */
 #include <string.h>
 
+#include "base/error.h"
 #include "io/host.h"
 #include "tutti/io.h"
 #include "tensor/debug.h"
@@ -134,6 +135,8 @@ static lent *lend(tt_tensor *t)
     char name[32];
     lent *l;
 
+    if (t == NULL)
+        return TT_NULL_GIVEN("dlpack", "a tensor");
     if (!tti_alive(t, "dlpack"))
         return NULL;
     if (t->storage == NULL)

@@ -102,8 +102,11 @@ tt_status tt_safetensors_at(const tt_safetensors *st, int i, tt_safetensors_info
 
 static const tti_st_entry *find(const tt_safetensors *st, const char *name)
 {
-    int from = 0, to = st != NULL ? st->n_entries : 0;
+    int from = 0, to;
 
+    if (st == NULL)
+        return TT_NULL_GIVEN("safetensors", "an open file");
+    to = st->n_entries;
     while (name != NULL && from < to) {
         int middle = from + (to - from) / 2;
         const tti_st_entry *e = &st->entries[st->by_name[middle]];
@@ -126,7 +129,7 @@ tt_status tt_safetensors_find(const tt_safetensors *st, const char *name,
     const tti_st_entry *e = find(st, name);
 
     if (e == NULL)
-        return TT_ERR_NOT_FOUND;
+        return tt_last_status();
     describe(e, info_p);
     return TT_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State dictionaries in safetensors files. */
+#include "base/error.h"
 #include "nn/module.h"
 #include "tutti/io.h"
 
@@ -61,9 +62,13 @@ tt_status tt_module_save(const tt_module *m, const char *path)
 
 tt_status tt_module_load(tt_module *m, const char *path, const tt_load_options *opt)
 {
-    tt_state_dict *sd = tt_state_dict_load(path);
-    tt_status st = sd != NULL ? tt_module_load_state_dict(m, sd, opt, NULL) : tt_last_status();
+    tt_state_dict *sd;
+    tt_status st;
 
+    if (m == NULL)
+        return tti_null_given("module_load", "a module");
+    sd = tt_state_dict_load(path);
+    st = sd != NULL ? tt_module_load_state_dict(m, sd, opt, NULL) : tt_last_status();
     tt_state_dict_free(sd);
     return st;
 }

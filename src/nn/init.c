@@ -2,6 +2,7 @@
 /* Initial values of parameters: in place, without recording. */
 #include <math.h>
 
+#include "base/error.h"
 #include "nn/module.h"
 #include "tensor/shape.h"
 #include "tutti/ops.h"
@@ -80,6 +81,8 @@ tt_tensor *tt_init_trunc_normal(tt_tensor *t, double mean, double std, double lo
 {
     tt_tensor *out = NULL;
 
+    if (t == NULL)
+        return TT_NULL_GIVEN("init trunc_normal", "a tensor");
     if (!tti_alive(t, "init trunc_normal"))
         return NULL;
     if (!(lo < hi) || !(std > 0))
@@ -106,6 +109,8 @@ static bool count_fans(const char *what, const tt_tensor *t, fans *f)
 {
     double field = 1;
 
+    if (t == NULL)
+        (void)tti_null_given(what, "a tensor");
     if (!tti_alive(t, what))
         return false;
     if (t->n_dims < 2) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limiting values: between numbers, between tensors, and away from NaN and infinity. Elements on a
  * number pass no gradient; one on the bound of a tensor shares it with the bound. */
+#include "base/error.h"
 #include "ops/activation.h"
 
 #include <float.h>
@@ -175,8 +176,8 @@ tt_tensor *tt_clamp_tensor(tt_tensor *x, tt_tensor *lo, tt_tensor *hi)
     tt_tensor *in[3] = { x, lo, hi };
     tti_call c = { .op = &op_clamp_tensor, .n_in = 3, .in = in, .optional = 6 };
 
-    if (lo == NULL && hi == NULL)
-        return TT_FAIL_NULL(TT_ERR_INVALID, "clamp_tensor: expected a bound, got none");
+    if (lo == NULL && hi == NULL) /* one of them may be the result of a failure */
+        return TT_NULL_GIVEN("clamp_tensor", "at least one bound");
     if (!tti_call_begin(&c))
         return NULL;
     for (int i = 0; i < 3 && c.wants_grad; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors in pinned host memory, and copies from and to it that the host does not wait for. */
+#include "base/error.h"
 #include "device/pinned.h"
 #include "ops/op.h"
 #include "tutti/memory.h"
@@ -39,9 +40,11 @@ tt_tensor *tt_pin(tt_tensor *t)
 {
     tt_tensor *p;
 
+    if (t == NULL)
+        return TT_NULL_GIVEN("pin", "a tensor");
     if (tti_check_alive(t, "pin") != TT_OK)
         return NULL;
-    if (t == NULL || tt_tensor_is_pinned(t))
+    if (tt_tensor_is_pinned(t))
         return t;
     if (t->storage == NULL || t->device.kind != TT_DEVICE_CPU)
         return TT_FAIL_NULL(TT_ERR_INVALID, "pin: expected a dense tensor on cpu, got %s",
@@ -94,6 +97,8 @@ tt_tensor *tt_to_device_async(tt_tensor *t, tt_device d)
 {
     tt_tensor *y;
 
+    if (t == NULL)
+        return TT_NULL_GIVEN("to_device_async", "a tensor");
     if (!tti_alive(t, "to_device_async") || tt_device_resolve(d, &d) != TT_OK)
         return NULL;
     if (tt_device_equal(t->device, d) || t->storage == NULL || (t->flags & TTI_REQUIRES_GRAD) != 0)

@@ -83,6 +83,8 @@ tt_status tti_clip_sum(tt_tensor *const *params, int n, const tt_clip_options *o
     double type = type_of(opt), sum = 0;
     tt_tensor *x;
 
+    if (n > 0 && params == NULL)
+        return tti_null_given("clip_grad_norm", "an array of parameters");
     if (!(type > 0))
         return TT_FAIL(TT_ERR_INVALID, "clip_grad_norm: expected a norm type > 0, got %g", type);
     for (int i = 0; i < n; i++) {
@@ -140,6 +142,8 @@ tt_status tt_clip_grad_value(tt_tensor *const *params, int n, double limit)
 {
     tt_tensor *x;
 
+    if (n > 0 && params == NULL)
+        return tti_null_given("clip_grad_value", "an array of parameters");
     if (!(limit >= 0))
         return TT_FAIL(TT_ERR_INVALID, "clip_grad_value: expected a limit >= 0, got %g", limit);
     for (int i = 0; i < n; i++) {

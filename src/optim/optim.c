@@ -254,7 +254,7 @@ tt_status tt_optim_set_number(tt_optim *o, int group, const char *name, double v
     int i;
 
     if (g == NULL)
-        return TT_ERR_INVALID;
+        return tt_last_status();
     i = tti_optim_find(o->ops->numbers, name);
     if (i < 0)
         return TT_FAIL(TT_ERR_INVALID, "%s: has no number \"%s\"", o->ops->name, name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formulas of the schedules. As in PyTorch, most give the next rate from the present one, so that
  * several schedules on one optimizer multiply, and a rate set by hand is kept. */
+#include "base/error.h"
 #include "optim/schedule.h"
 
 #include <math.h>
@@ -26,6 +27,8 @@ tt_schedule *tt_step_lr_new(tt_optim *o, int64_t step_size, double gamma)
 {
     static const tti_schedule_ops ops = { "step_lr", step_rate };
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (step_size < 1)
         return TT_FAIL_NULL(TT_ERR_INVALID, "step_lr: expected a step size >= 1, got %lld",
                             (long long)step_size);
@@ -47,6 +50,8 @@ tt_schedule *tt_multi_step_lr_new(tt_optim *o, const int64_t *milestones, int n,
 {
     static const tti_schedule_ops ops = { "multi_step_lr", multi_step_rate };
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (n < 0 || (n > 0 && milestones == NULL))
         return TT_FAIL_NULL(TT_ERR_INVALID, "multi_step_lr: expected milestones, got %d", n);
     return tti_schedule_start(&(tt_schedule){ .ops = &ops,
@@ -89,6 +94,8 @@ tt_schedule *tt_cosine_lr_new(tt_optim *o, int64_t t_max, double eta_min)
 {
     static const tti_schedule_ops ops = { "cosine_lr", cosine_rate };
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (t_max < 1)
         return TT_FAIL_NULL(TT_ERR_INVALID, "cosine_lr: expected t_max >= 1, got %lld",
                             (long long)t_max);
@@ -110,6 +117,8 @@ tt_schedule *tt_constant_lr_new(tt_optim *o, double factor, int64_t total)
     static const tti_schedule_ops ops = { "constant_lr", constant_rate };
     double f = tti_optim_or(factor, 1.0 / 3);
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (!(f > 0 && f <= 1))
         return TT_FAIL_NULL(TT_ERR_INVALID, "constant_lr: expected 0 < factor <= 1, got %g", f);
     return tti_schedule_start(&(tt_schedule){
@@ -134,6 +143,8 @@ tt_schedule *tt_linear_lr_new(tt_optim *o, const tt_linear_lr_options *opt)
     tt_linear_lr_options in = opt != NULL ? *opt : (tt_linear_lr_options){ 0 };
     double start = tti_optim_or(in.start_factor, 1.0 / 3), end = tti_optim_or(in.end_factor, 1);
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (!(start > 0 && start <= 1))
         return TT_FAIL_NULL(TT_ERR_INVALID, "linear_lr: expected 0 < start_factor <= 1, got %g",
                             start);
@@ -164,6 +175,8 @@ tt_schedule *tt_warmup_cosine_lr_new(tt_optim *o, int64_t warmup, int64_t total,
 {
     static const tti_schedule_ops ops = { "warmup_cosine_lr", warmup_cosine_rate };
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (warmup < 0 || total <= warmup)
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "warmup_cosine_lr: expected 0 <= warmup < total, got %lld and %lld",
@@ -240,12 +253,14 @@ tt_schedule *tt_one_cycle_lr_new(tt_optim *o, double max_lr, int64_t total,
         .momentum = -1,
     };
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (total < 1 || !(s.numbers[PCT] >= 0 && s.numbers[PCT] <= 1))
         return TT_FAIL_NULL(TT_ERR_INVALID,
                             "one_cycle_lr: expected total >= 1 and 0 <= pct_start <= 1, got %lld "
                             "and %g",
                             (long long)total, s.numbers[PCT]);
-    if (o != NULL && !in.keep_momentum) {
+    if (!in.keep_momentum) {
         s.momentum = tti_optim_find(o->ops->numbers, "momentum");
         if (s.momentum < 0)
             s.momentum = tti_optim_find(o->ops->numbers, "beta1");
@@ -270,6 +285,8 @@ tt_schedule *tt_lambda_lr_new(tt_optim *o, tt_lr_fn fn, void *ctx)
 {
     static const tti_schedule_ops ops = { "lambda_lr", lambda_rate };
 
+    if (o == NULL)
+        return TT_NULL_GIVEN(ops.name, "an optimizer");
     if (fn == NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "lambda_lr: expected a function, got NULL");
     return tti_schedule_start(&(tt_schedule){ .ops = &ops, .optim = o, .fn = fn, .ctx = ctx });

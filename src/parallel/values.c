@@ -199,6 +199,9 @@ tt_value *tt_comm_gather_values(tt_value *const *vs, int n, const tt_gather_opti
     if (vs == NULL || n < 1 || n > TTI_MAX_TARGETS)
         return TT_FAIL_NULL(TT_ERR_INVALID, "gather: expected 1 to %d values, got %d",
                             TTI_MAX_TARGETS, vs != NULL ? n : 0);
+    for (int i = 0; i < n; i++)
+        if (vs[i] == NULL)
+            return (void)TTI_NULL("gather: value %d of %d is NULL", i, n), NULL;
     if (opt != NULL && opt->output != NULL)
         return TT_FAIL_NULL(TT_ERR_INVALID, "gather: values cannot go into an output");
     TT_SCOPE {

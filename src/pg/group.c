@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/env.h"
+#include "base/error.h"
 #include "base/refcount.h"
 #include "base/text.h"
 #include "pg/pg.h"
@@ -200,8 +201,8 @@ static tt_status join(tt_pg *pg, const tti_group_args *a)
         return tt_last_status();
     if (pg->ops != &tti_backend_fake) {
         if (pg->store == NULL)
-            return TT_FAIL(TT_ERR_INVALID, "group %s: backend %s needs a store", pg->name,
-                           pg->ops->name);
+            return TTI_NULL("group %s: backend %s needs a store, got NULL", pg->name,
+                            pg->ops->name);
         TT_TRY(meet(pg, a->idents));
         TT_TRY(check_hosts(pg));
     }
@@ -215,7 +216,7 @@ static void give_up(const tt_pg *pg, tt_status st)
     tti_meeting m = meeting_of(pg);
 
     if (pg->store != NULL)
-        tti_exchange_give_up(&m, st, tt_last_error());
+        tti_exchange_give_up(&m, st, tti_last_error());
 }
 
 static tt_status copy_args(tt_pg *pg, const tti_group_args *a)

@@ -383,12 +383,13 @@ static tt_status check_batch(const tt_p2p_op *ops, int n, const tt_coll_options 
             return TT_FAIL(TT_ERR_INVALID,
                            "p2p batch: entry %d is neither a send nor a receive (kind %d)", i,
                            (int)ops[i].kind);
-        if (ops[i].pg == NULL || ops[i].pg != ops[0].pg)
+        if (ops[i].pg == NULL || ops[i].t == NULL)
+            return TTI_NULL("p2p batch: expected a group and a tensor in entry %d, got NULL", i);
+        if (ops[i].pg != ops[0].pg)
             return TT_FAIL(TT_ERR_INVALID,
                            "p2p batch: all operations must be of one group; entry 0 is of %s, "
                            "entry %d of %s",
-                           ops[0].pg != NULL ? ops[0].pg->name : "none", i,
-                           ops[i].pg != NULL ? ops[i].pg->name : "none");
+                           ops[0].pg->name, i, ops[i].pg->name);
         if (ops[i].pg->rank >= 0)
             TT_TRY(check(ops[i].pg, ops[i].t, ops[i].peer, ops[i].tag, ops[i].kind == TT_P2P_SEND,
                          opt, &m));

@@ -67,9 +67,12 @@ tt_store *tt_store_prefix_new(const char *prefix, tt_store *store)
     size_t size;
     char *full;
 
-    if (prefix == NULL || store == NULL || prefix[0] == '\0')
-        return TT_FAIL_NULL(TT_ERR_INVALID, "store: prefix: expected a %s",
-                            store == NULL ? "store" : "text that is not empty");
+    if (store == NULL)
+        return TT_NULL_GIVEN("store: prefix", "a store");
+    if (prefix == NULL || prefix[0] == '\0')
+        return TT_FAIL_NULL(TT_ERR_INVALID,
+                            "store: prefix: expected a text that is not empty, got %s",
+                            prefix == NULL ? "NULL" : "\"\"");
     size = strnlen(prefix, TT_STORE_MAX_KEY);
     if (store->prefix_size + size + 1 >= TT_STORE_MAX_KEY)
         return TT_FAIL_NULL(TT_ERR_INVALID, "store: prefix \"%.60s...\" is too long", prefix);

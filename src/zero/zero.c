@@ -20,7 +20,7 @@ static tt_status check_params(tt_tensor *const *params, int n)
         return TT_FAIL(TT_ERR_INVALID, "zero: expected an array of parameters, got %d of them", n);
     for (int i = 0; i < n; i++) {
         if (params[i] == NULL)
-            return TT_FAIL(TT_ERR_INVALID, "zero: parameter %d is NULL", i);
+            return TTI_NULL("zero: parameter %d is NULL", i);
         if (params[i]->storage == NULL || params[i]->grad_fn != NULL)
             return TT_FAIL(TT_ERR_INVALID, "zero: expected dense leaves, parameter %d is none", i);
         if (!tt_device_equal(params[i]->device, params[0]->device))

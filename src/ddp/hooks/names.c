@@ -2,6 +2,7 @@
 /* Hooks by their names. */
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "ddp/hooks/stock.h"
 
@@ -131,6 +132,8 @@ tt_status tt_ddp_register_named(tt_ddp *d, const char *name, void *state)
 {
     tt_ddp_hook hook;
 
+    if (d == NULL)
+        return tti_null_given("ddp", "a tt_ddp");
     TT_TRY(tt_ddp_hook_named(name, state, &hook));
     return tt_ddp_register_hook(d, &hook);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several collectives one after the other, as one function on the thread of a group. */
+#include "base/error.h"
 #include "base/refcount.h"
 #include "ddp/hooks/stock.h"
 #include "pg/pg.h"
@@ -56,9 +57,9 @@ static tt_value *give_result(void *ctx, tt_future *f)
 
 static tt_status check(const tt_pg *pg, tt_ddp_steps_fn fn)
 {
+    TT_TRY(tti_pg_check(pg, "steps"));
     if (fn == NULL)
         return TT_FAIL(TT_ERR_INVALID, "ddp: expected a function for steps, got NULL");
-    TT_TRY(tti_pg_check(pg, "steps"));
     return tt_pg_is_member(pg)
                ? TT_OK
                : TT_FAIL(TT_ERR_INVALID, "steps: this process is not in group %s", tt_pg_name(pg));

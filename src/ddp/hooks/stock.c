@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hooks that need no state: the mean, the mean in half precision, nothing at all. */
+#include "base/error.h"
 #include "ddp/hooks/stock.h"
 
 #include "tutti/ops.h"
@@ -87,11 +88,12 @@ tt_status tti_hook_take_inner(const char *what, const tt_ddp_hook *inner, tt_ddp
     *copy = inner != NULL ? *inner : (tt_ddp_hook){ 0 };
     if (copy->name == NULL)
         copy->name = "user";
-    *hook_p = (tt_ddp_hook){ 0 };
-    if (copy->fn != NULL)
+    if (hook_p != NULL)
+        *hook_p = (tt_ddp_hook){ 0 };
+    if (copy->fn != NULL && hook_p != NULL)
         return TT_OK;
     tt_ddp_hook_drop(copy);
-    return TT_FAIL(TT_ERR_INVALID, "%s: expected a hook with a function, got NULL", what);
+    return tti_null_given(what, "a hook with a function, and a place for the new one");
 }
 
 /* ---- the mean --------------------------------------------------------------------------------- */

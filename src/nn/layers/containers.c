@@ -2,6 +2,7 @@
 /* Sequential, ModuleList and Identity. */
 #include <stdio.h>
 
+#include "base/error.h"
 #include "nn/layers/layer.h"
 
 static tt_tensor *sequential_forward(tt_module *m, tt_tensor *x)
@@ -33,6 +34,8 @@ tt_status tt_module_append(tt_module *m, tt_module *child)
 
 tt_module *tt_sequential_of(tt_module *const *modules, int n)
 {
+    if (n > 0 && modules == NULL)
+        return TT_NULL_GIVEN("sequential_of", "an array of modules");
     tt_module *m = tt_sequential_new();
     tt_status st = m != NULL ? TT_OK : tt_last_status();
 

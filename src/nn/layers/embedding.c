@@ -2,6 +2,7 @@
 /* Embedding and EmbeddingBag. */
 #include <stdio.h>
 
+#include "base/error.h"
 #include "nn/layers/layer.h"
 
 typedef struct embedding {
@@ -186,7 +187,9 @@ tt_tensor *tt_embedding_bag_forward(tt_module *m, tt_tensor *index, tt_tensor *o
     tt_value *in, *out;
     tt_tensor *y;
 
-    if (index == NULL || tt_module_data(m, &bag_class) == NULL)
+    if (index == NULL)
+        return TT_NULL_GIVEN("embedding_bag_forward", "a module and indices");
+    if (tt_module_data(m, &bag_class) == NULL)
         return NULL;
     in = tti_tuple_of((tt_tensor *[]){ index, offsets, per_sample_weights }, 3);
     out = in != NULL ? tt_module_call(m, in) : NULL;

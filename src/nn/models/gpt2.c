@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "nn/layers/layer.h"
 #include "tutti/models.h"
 
@@ -171,7 +172,9 @@ tt_tensor *tt_gpt2_hidden(tt_module *m, tt_tensor *tokens)
 {
     tt_scope s;
 
-    if (tokens == NULL || tt_module_data(m, &gpt2_class) == NULL)
+    if (tokens == NULL)
+        return TT_NULL_GIVEN("gpt2_hidden", "a module and tokens");
+    if (tt_module_data(m, &gpt2_class) == NULL)
         return NULL;
     s = tt_scope_open();
     return tt_scope_close_keep(&s, hidden(m, tokens));

@@ -179,6 +179,7 @@ TT_TEST(pg_group, bad_options_are_refused_with_words)
     TT_CHECK_CONTAINS(tt_last_error(), "got rank 1 of 1");
     TT_CHECK_NULL(tt_pg_new_store(s, -1, 2, NULL));
     TT_CHECK_NULL(tt_pg_new_store(s, 0, 0, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "got rank 0 of 0");
     TT_CHECK_NULL(tt_pg_new_store(NULL, 0, 1, &(tt_pg_options){ .backend = "shm" }));
     TT_CHECK_CONTAINS(tt_last_error(), "needs a store");
     TT_CHECK_NULL(tt_pg_new("gopher://here?rank=0&size=1", NULL));

@@ -311,6 +311,7 @@ TT_TEST(zero, mistakes_are_errors)
 
     TT_CHECK_NULL(tt_zero_sgd_new(NULL, &x, 1, NULL, NULL));
     TT_CHECK_NULL(tt_zero_new(tt_test_pg(), &x, 1, NULL, NULL, NULL));
+    TT_CHECK_CONTAINS(tt_last_error(), "expected a group and a function");
     TT_CHECK_NULL(tt_zero_sgd_new(tt_test_pg(), bad, 2, NULL, NULL));
     TT_CHECK_CONTAINS(tt_last_error(), "parameter 1 is NULL");
     bad[1] = x;
