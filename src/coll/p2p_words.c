@@ -214,6 +214,8 @@ tt_status tti_p2p_say_end(tti_p2p *op)
     name_op(op, name, sizeof name);
     if (op->end == TTI_END_PEER)
         return say_gone(op, name);
+    if (op->end == TTI_END_AWAITED)
+        return say_awaited(op, name);
     if (op->end == TTI_END_ALL)
         return say_all_gone(op, name);
     if (op->end == TTI_END_ABORTED)

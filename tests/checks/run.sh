@@ -10,11 +10,12 @@ trap 'rm -rf "$tmp"' EXIT
 # A tree with two layers, one public header and a library built from it.
 fresh() {
     rm -rf "$tmp/tree"
-    mkdir -p "$tmp"/tree/{include/tutti,src/low,src/high,build/dev/src}
+    mkdir -p "$tmp"/tree/{docs,include/tutti,src/low,src/high,build/dev/src}
     cd "$tmp/tree"
     cp -r "$root/checks" .
     printf '# What may be too big.\n' >checks/size_allow
     printf 'low -\nhigh low\n' >src/LAYERS
+    : >docs/threads.md
     write include/tutti/x.h '#define TT_API __attribute__((visibility("default")))' \
         'TT_API int tt_x(void);'
     write src/low/low.h 'int tti_low(void);'
@@ -45,7 +46,7 @@ refuses() {
 
 fresh
 build
-for check in layers size headers symbols words; do
+for check in layers size headers symbols words locks chains; do
     accepts check_$check
 done
 
@@ -107,4 +108,21 @@ write src/low/a.c '#if 0' '#endif'
 refuses check_words 'dead code'
 write src/low/a.c '/* http:/''/example.invalid/ */'
 refuses check_words 'an address that is not on the list'
+fresh
+write src/low/a.c 'static pthread_mutex_t mu_a = PTHREAD_MUTEX_INITIALIZER;' 'pthread_create(&t);'
+printf '%s\n' '| one | `src/low/a.c` | a | b | c |' '| `mu_a` | `src/low/a.c` | x | y |' >docs/threads.md
+accepts check_locks
+printf '%s\n' '| `mu_b` | `src/low/a.c` | x | y |' >docs/threads.md
+refuses check_locks 'src/low/a.c:3: the mutex mu_a is not in the table of locks'
+refuses check_locks 'src/low/a.c:4: starts a thread that the table of threads'
+refuses check_locks 'docs/threads.md:1: src/low/a.c has no mutex mu_b'
+
+fresh
+mkdir -p tests/unit/base
+write include/tutti/y.h 'typedef struct tt_pg tt_pg;' 'TT_API tt_y *tt_y_new(int n,' '    tt_pg *pg);' \
+    'TT_API tt_pg *tt_pg_new(int n);'
+write tests/unit/base/test_chains.c 'CHAIN(tt_y_new(1, NULL));'
+accepts check_chains
+write tests/unit/base/test_chains.c
+refuses check_chains 'tt_y_new takes an object and is not in the list'
 echo "all checks notice what they are for"
