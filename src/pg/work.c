@@ -125,6 +125,8 @@ static void complete_future(const tt_work *w, tt_future *f)
 
 void tti_work_complete(tt_work *w, tt_status st)
 {
+    if (st != TT_OK && tt_last_status() == TT_OK)
+        TT_FAIL(st, "%s %llu: %s", w->op, (unsigned long long)w->seq, tt_status_text(st));
     tti_error_copy *failure = st != TT_OK ? tti_failure_new() : NULL;
 
     pthread_mutex_lock(&w->mu_done);

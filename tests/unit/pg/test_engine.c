@@ -167,23 +167,25 @@ TT_TEST_THREADS(2, engine, waiting_for_futures_of_its_own_queue_is_an_error)
     tt_test_barrier();
 }
 
-static tt_value *no_value(void *ctx, tt_pg *pg)
+static tt_status fails_so(void *ctx, tt_pg *pg)
 {
     (void)pg;
-    return *(bool *)ctx ? (void)tt_fail(TT_ERR_IO, "of the first steps"), NULL : NULL;
+    return ctx != NULL ? tt_fail(TT_ERR_FORMAT, "of the first work") : TT_ERR_IO;
 }
 
 /* A failure without words gets words of its own, and not those of an earlier work of the group. */
 TT_TEST_THREADS(1, engine, a_work_does_not_get_the_error_of_another)
 {
-    bool says_why = true, silent = false;
-    tt_future *first = tt_ddp_run_steps(tt_test_pg(), no_value, &says_why, NULL);
-    tt_future *second = tt_ddp_run_steps(tt_test_pg(), no_value, &silent, NULL);
+    tt_work *works[2];
 
-    TT_CHECK_ERR_SAYS(tt_future_wait(first, 0), TT_ERR_IO, "of the first steps");
-    TT_CHECK_ERR_SAYS(tt_future_wait(second, 0), TT_ERR_INVALID, "gave no value");
-    tt_future_free(first);
-    tt_future_free(second);
+    for (int i = 0; i < 2; i++)
+        TT_REQUIRE_OK(tti_pg_run_async(tt_test_pg(), "test", fails_so, i == 0 ? works : NULL, NULL,
+                                       &works[i]));
+    TT_CHECK_ERR_SAYS(tt_work_wait(works[0], 0), TT_ERR_FORMAT, "of the first work");
+    TT_CHECK_ERR_SAYS(tt_work_wait(works[1], 0), TT_ERR_IO, tt_status_text(TT_ERR_IO));
+    TT_CHECK_EQ(tt_last_status(), TT_ERR_IO);
+    tt_work_free(works[0]);
+    tt_work_free(works[1]);
 }
 
 /* ---- calls that cannot be queued ----------------------------------------------------------------- */
