@@ -51,7 +51,7 @@ oclgrind: dev ## kernels of accelerators under oclgrind: bounds, races, barriers
 	@scripts/setup oclgrind
 	@scripts/oclgrind build/dev
 
-check: dev ## formatting, layers, sizes, headers, symbols, words
+check: dev ## formatting, layers, sizes, headers, symbols, words, locks, errors
 	@scripts/setup check
 	@checks/run
 

@@ -405,6 +405,19 @@ static tt_status loop(tti_run *r, const tti_walk *w)
     return TT_OK;
 }
 
+/* Tells those whose end calls have not succeeded. The failure keeps its words, whatever they meet. */
+static void give_up(tti_run *r)
+{
+    tti_error_copy why;
+
+    tti_error_save(&why);
+    tti_streams_rejoin(&r->streams);
+    for (size_t i = r->n_ended; i < r->n_end_calls; i++)
+        if (r->end_calls[i].failed != NULL)
+            r->end_calls[i].failed(r->end_calls[i].ctx);
+    tti_error_restore(&why);
+}
+
 tt_status tti_engine_walk(const tti_walk *w)
 {
     tti_run run;
@@ -424,10 +437,7 @@ tt_status tti_engine_walk(const tti_walk *w)
     if (st == TT_OK)
         st = loop(&run, w);
     if (st != TT_OK)
-        tti_streams_rejoin(&run.streams);
-    for (size_t i = run.n_ended; st != TT_OK && i < run.n_end_calls; i++)
-        if (run.end_calls[i].failed != NULL)
-            run.end_calls[i].failed(run.end_calls[i].ctx);
+        give_up(&run);
 
     tti_homes_open = homes;
     tt_grad_guard_close(&guard);

@@ -125,4 +125,7 @@ write tests/unit/base/test_chains.c 'CHAIN(tt_y_new(1, NULL));'
 accepts check_chains
 write tests/unit/base/test_chains.c
 refuses check_chains 'tt_y_new takes an object and is not in the list'
+fresh
+write src/low/a.c 'const char *tti_a(void) { return tt_last_error(); }'
+refuses check_chains 'src/low/a.c:3:'
 echo "all checks notice what they are for"

@@ -140,6 +140,58 @@ TT_TEST(autograd_hooks, the_end_of_backward_comes_last)
     }
 }
 
+/* Three ends: the first succeeds, the second fails, the third does not come. */
+typedef struct three_ends {
+    int ended[3], failed[3];
+} three_ends;
+
+typedef struct one_end {
+    three_ends *all;
+    int i;
+} one_end;
+
+static tt_status end_of(void *ctx)
+{
+    one_end *e = ctx;
+
+    e->all->ended[e->i]++;
+    return e->i == 1 ? tt_fail(TT_ERR_ABORTED, "the second end") : TT_OK;
+}
+
+static void failed_of(void *ctx)
+{
+    one_end *e = ctx;
+
+    e->all->failed[e->i]++;
+    tt_fail(TT_ERR_IO, "met while giving up");
+}
+
+static tt_status ask_for_three(void *ctx, tt_tensor **grad_p)
+{
+    (void)grad_p;
+    for (int i = 0; i < 3; i++)
+        TT_TRY(tti_on_backward_done(end_of, failed_of, (one_end *)ctx + i));
+    return TT_OK;
+}
+
+TT_TEST(autograd_hooks, ends_that_did_not_succeed_are_told_and_the_first_words_stay)
+{
+    TT_SCOPE {
+        three_ends all = { 0 };
+        one_end ends[3] = { { &all, 0 }, { &all, 1 }, { &all, 2 } };
+        tt_tensor *x = leaf(3.0), *y = tt_mul(x, x);
+        tt_hook *h = tt_tensor_add_hook(y, ask_for_three, ends);
+
+        TT_CHECK_ERR_SAYS(tt_backward(tt_sum(y)), TT_ERR_ABORTED, "the second end");
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_ABORTED);
+        for (int i = 0; i < 3; i++) {
+            TT_CHECK_EQ(all.ended[i], i < 2);
+            TT_CHECK_EQ(all.failed[i], i > 0);
+        }
+        tt_hook_remove(h);
+    }
+}
+
 TT_TEST(autograd_hooks, a_failing_hook_ends_backward_with_its_words)
 {
     TT_SCOPE {
