@@ -99,7 +99,7 @@ typedef struct tt_conv_options {
     int64_t groups;            /* 0: 1 */
 } tt_conv_options;
 
-/* x [N, C, L], w [out, C / groups, K], b NULL or [out] */
+/* x [N, C, L], w [out, C / groups, K], b NULL or [out]; floating, complex, and on the CPU integers, which wrap. */
 TT_API tt_tensor *tt_conv1d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_options *opt);
 /* x [N, C, H, W], w [out, C / groups, KH, KW] */
 TT_API tt_tensor *tt_conv2d(tt_tensor *x, tt_tensor *w, tt_tensor *b, const tt_conv_options *opt);
@@ -118,7 +118,8 @@ typedef struct tt_pool_options {
     int64_t divisor_override; /* average: 0: none */
 } tt_pool_options;
 
-/* x [N, C, L] or [N, C, H, W]. indices_p (may be NULL) gets where in the plane each maximum was. */
+/* x [N, C, L] or [N, C, H, W]. indices_p (may be NULL) gets where in the plane each maximum was.
+ * On the CPU also maxima of integers and averages of int64, rounded towards 0, but not the adaptive ones. */
 TT_API tt_tensor *tt_max_pool1d(tt_tensor *x, const tt_pool_options *opt);
 TT_API tt_tensor *tt_max_pool2d(tt_tensor *x, const tt_pool_options *opt, tt_tensor **indices_p);
 TT_API tt_tensor *tt_avg_pool1d(tt_tensor *x, const tt_pool_options *opt);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sparse tensors in coordinate form: int64 indices [sparse_dims, nnz] and values [nnz, dense...].
- * They come from sparse gradients of embeddings and go to optimizers.
+ * They come from sparse gradients of embeddings and go to optimizers. tt_add and tt_sub take them, tt_mul one beside a
+ * dense tensor, whose shape broadcasts to its own.
  *
  *     tt_tensor *at = tt_reshape(TT_INTS(0, 2), TT_SHAPE(1, 2));         // rows 0 and 2
  *     tt_tensor *rows = tt_ones(TT_SHAPE(2, 4), TT_F32, TT_CPU);

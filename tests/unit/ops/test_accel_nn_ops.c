@@ -246,3 +246,20 @@ TT_TEST_LIMIT(accel_nn_ops, the_same_random_numbers, 300)
     for (unsigned flags = 0; flags < 4; flags++)
         accel_compare(attend, .dtype = TT_F32, .flags = flags);
 }
+
+TT_TEST_LIMIT(accel_nn_ops, integers_are_for_the_cpu, 300)
+{
+    tt_pool_options two = { .kernel = { 2, 2 } };
+
+    accel_begin(0);
+    TT_SCOPE {
+        tt_tensor *x = tt_to_device(tt_ones(TT_SHAPE(1, 1, 4, 4), TT_I32, TT_CPU), tt_cl(0));
+
+        TT_CHECK_NULL(tt_max_pool2d(x, &two, NULL));
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_UNSUPPORTED);
+        TT_CHECK_CONTAINS(tt_last_error(), "max_pool2d: no int32 kernel on cl:0");
+        TT_CHECK_NULL(tt_conv2d(x, x, NULL, NULL));
+        TT_CHECK_EQ(tt_last_status(), TT_ERR_UNSUPPORTED);
+        TT_CHECK_CONTAINS(tt_last_error(), "conv2d: no int32 kernel on cl:0");
+    }
+}
