@@ -517,13 +517,13 @@ static tt_value *forward_on_the_engine(void *ctx, tt_pg *pg)
     TT_CHECK_GT(n, 0);
     for (int i = 0; i < 2; i++)
         TT_SCOPE
-        TT_ENABLE_GRAD
-        {
-            TT_CHECK_NULL(tt_ddp_forward(h->d, tool_numbers(TT_SHAPE(4, 6), 1)));
-            TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
-            TT_CHECK_CONTAINS(tt_last_error(), "would never end");
-            TT_CHECK_EQ(works_held(h->d), n); /* their memory is in use */
-        }
+            TT_ENABLE_GRAD
+            {
+                TT_CHECK_NULL(tt_ddp_forward(h->d, tool_numbers(TT_SHAPE(4, 6), 1)));
+                TT_CHECK_EQ(tt_last_status(), TT_ERR_INVALID);
+                TT_CHECK_CONTAINS(tt_last_error(), "would never end");
+                TT_CHECK_EQ(works_held(h->d), n); /* their memory is in use */
+            }
     return tt_value_null_new();
 }
 
@@ -548,7 +548,8 @@ TT_TEST_RANKS(2, ddp_overlap, works_under_way_are_kept_until_they_are_done)
     tt_future *f = NULL;
     tt_hook *hook = tt_leaf_add_post_hook(tt_module_param(m, "0.weight"), refuse, &h);
 
-    TT_REQUIRE_NOT_NULL(hook); /* runs before the one that tt_ddp adds, and last of all parameters */
+    TT_REQUIRE_NOT_NULL(
+        hook); /* runs before the one that tt_ddp adds, and last of all parameters */
     want(TTI_OVERLAP_ENGINE);
     h.d = tool_wrap(m, &(tt_ddp_options){ .bucket_cap_mb = 0.0001 });
     for (int i = 0; i < 2; i++)

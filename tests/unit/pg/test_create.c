@@ -160,7 +160,8 @@ static bool lack_descriptors(int victim, int spare)
     while (n > 0)
         close(fds[--n]);
     failed = tt_test_rank() == victim ? tell(told, st != TT_OK) : is_told(told);
-    if (failed && tt_test_rank() != victim) /* IO: all know that there is no memory that each of them can open */
+    if (failed && tt_test_rank() !=
+                      victim) /* IO: all know that there is no memory that each of them can open */
         TT_CHECK(st == TT_ERR_IO || (st == TT_ERR_PEER && strstr(tt_last_error(), "rank 1")));
     tt_test_barrier();
     tt_store_free(told);

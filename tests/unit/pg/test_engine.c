@@ -246,6 +246,7 @@ TT_TEST_THREADS(1, engine, a_call_that_is_not_queued_ends_in_the_profile)
     TT_REQUIRE_OK(sum_with_a_work(pg)); /* the thread runs, and the profile has its lists */
     TT_CHECK_GT(tt_test_fail_allocs(sum_with_a_work, pg), 3);
     TT_CHECK_OK(tt_prof_stop(p));
-    TT_CHECK_GE(n_failed(p), 2); /* there is no memory for the work, or for the list of its results */
+    TT_CHECK_GE(n_failed(p),
+                2); /* there is no memory for the work, or for the list of its results */
     tt_prof_free(p);
 }
