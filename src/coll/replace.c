@@ -224,9 +224,8 @@ tt_status tti_check_awaited(tti_team *team, const tti_doing *doing)
         snprintf(where, sizeof where, "%s: %s %llu", team->group, doing->what,
                  (unsigned long long)doing->seq);
         fail_awaited(team, r, lost, where);
-        tti_add_fields(
-            team, doing,
-            &(tt_error_info){ .kind = TT_ERROR_DIED, .n_ranks = 1, .ranks = { lost } });
+        tti_add_fields(team, doing,
+                       &(tt_error_info){ .kind = TT_ERROR_DIED, .n_ranks = 1, .ranks = { lost } });
         return TT_ERR_PEER;
     }
     return TT_OK;

@@ -25,7 +25,7 @@
 #include "base/mem.h"
 
 #define MAGIC 0x7475747469736d31u
-#define VERSION 1u
+#define VERSION 2u
 
 static size_t up(size_t n, size_t to)
 {

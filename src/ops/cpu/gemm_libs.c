@@ -14,7 +14,7 @@ static tt_status library_sgemm(const tti_mat *p, const float *a, const float *b,
 {
     dnnl_status_t st;
 
-    (void)tt_get_num_threads(); /* so that OpenMP has been told, and knows what to do after a fork */
+    (void)tt_get_num_threads(); /* tells OpenMP how many, which matters after a fork */
     TT_TRY(tti_dnnl_open());
     st = tti_dnnl.sgemm(p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', p->m, p->n, p->k, (float)p->alpha, a,
                         p->lda, b, p->ldb, (float)p->beta, c, p->ldc);
