@@ -3,7 +3,8 @@
  *
  * Units are frames; the ring has N of them, the writer keeps one free. Checked: frames arrive in order, a
  * stale mark is never taken for a frame, nothing is overwritten before it was read, and nobody sleeps for
- * ever while the other side could go on. Run: spin -run ring.pml; with -DNO_FENCE or -DNO_CLEAR it fails. */
+ * ever while the other side could go on. Run: spin -run ring.pml; with -DNO_FENCE or -DNO_CLEAR it fails.
+ * -DHEAVY: who publishes does not fence; who goes to sleep makes both sides do it (membarrier). */
 #define N 4
 #define FRAMES 7
 #define QUIET 1 /* the reader is silent about fewer than QUIET + 1 frames */
@@ -32,6 +33,19 @@ bool done;
 #define FENCE_R FLUSH_R
 #endif
 
+/* After something was published, and before a sleep. */
+#ifdef HEAVY
+#define PUBLISHED_W skip
+#define PUBLISHED_R skip
+#define SLEEP_W FENCE_W; FENCE_R
+#define SLEEP_R FENCE_R; FENCE_W
+#else
+#define PUBLISHED_W FENCE_W
+#define PUBLISHED_R FENCE_R
+#define SLEEP_W FENCE_W
+#define SLEEP_R FENCE_R
+#endif
+
 active proctype store_buffers()
 {
 end:
@@ -52,7 +66,7 @@ active proctype writer()
         :: tail + 2 - head <= N -> skip
         :: else -> /* full: sleep until there is room */
             writer_sleeps = 1;
-            FENCE_W;
+            SLEEP_W;
             if
             :: tail + 2 - head <= N -> skip
             :: else -> writer_rung; writer_rung = false
@@ -67,7 +81,7 @@ active proctype writer()
 #endif
         d_step { w_pending = true; w_at = tail % N; w_value = tail + 1 };
         tail++;
-        FENCE_W;
+        PUBLISHED_W;
         if
         :: reader_sleeps -> reader_rung = true
         :: else -> skip
@@ -93,7 +107,7 @@ active proctype reader()
                 FLUSH_R;
                 d_step { r_pending = true; r_value = at };
                 told = at;
-                FENCE_R;
+                PUBLISHED_R;
                 if
                 :: writer_sleeps -> writer_rung = true
                 :: else -> skip
@@ -102,7 +116,7 @@ active proctype reader()
             fi
         :: else -> /* empty: sleep until there is something */
             reader_sleeps = 1;
-            FENCE_R;
+            SLEEP_R;
             if
             :: mark[at % N] != 0 -> skip
             :: else -> reader_rung; reader_rung = false

@@ -25,12 +25,12 @@ typedef struct tti_p2p_env {
     int n_cores; /* that the ranks have together */
     /* tti_p2p_region_bytes(size) of shared memory, zero when the first rank opens, aligned to 64. */
     void *region;
-    /* How a rank is. `ask`: ask the kernel, otherwise only look at what is known. Called with the mutex of
-     * the box held, so it must not call back. */
+    /* How a rank is. `ask`: ask the kernel about all ranks first, otherwise only look at what is known. Called
+     * with the lock of the box held, so it must not call back. */
     tti_rank_state (*state)(void *ctx, int rank, bool ask);
     /* Optional: a few words on how a dead rank ended, or why a rank (this one too) aborted or goes on elsewhere; "rank 5 died" for
      * one that awaits this one since. "" when nothing is known.
-     * May wait some milliseconds for them. Called with the mutex held, like `state`. */
+     * May wait some milliseconds for them. Called with the lock held, like `state`. */
     void (*reason)(void *ctx, int rank, tti_rank_state state, char *text, size_t size);
     /* Optional: called after something for `rank` was published, besides ringing the bell where its
      * p2p waits sleep; for ranks that sleep elsewhere. */
@@ -40,10 +40,13 @@ typedef struct tti_p2p_env {
 
 size_t tti_p2p_region_bytes(int size);
 tt_status tti_p2p_box_open(const tti_p2p_env *env, tti_p2p_box **box_p);
+/* Before the first message: who goes to sleep fences for those who send, on every rank (wait.h). */
+void tti_p2p_box_fence_heavily(tti_p2p_box *box);
 /* Unfinished operations end with TT_ERR_ABORTED; they may be freed later. Accepts NULL. */
 void tti_p2p_box_close(tti_p2p_box *box);
 
 tt_status tti_p2p_box_start(tti_p2p_box *box, const tti_p2p_args *args, tti_p2p **op_p);
+bool tti_p2p_box_now(tti_p2p_box *box, const tti_p2p_args *args, bool patient);
 void tti_p2p_box_progress(tti_p2p_box *box);
 void tti_p2p_box_idle(tti_p2p_box *box, int64_t deadline_ns);
 void tti_p2p_box_wake(tti_p2p_box *box);

@@ -2,12 +2,14 @@
 /* Operations and the box that holds them: made, asked, freed. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/small.h"
 #include "coll/p2p.h"
 #include "coll/p2p_impl.h"
 
 #define MOST_RING 65536u
 #define LEAST_RING 2048u
+#define ASK_EVERY_NS 10000000       /* who lives */
 #define ALL_RINGS ((size_t)4 << 20) /* together, unless there are very many */
 
 static uint32_t ring_bytes(int size)
@@ -59,13 +61,16 @@ static void open_peer(tti_p2p_box *box, int i)
 
 static void drop_box(tti_p2p_box *box)
 {
-    if (atomic_fetch_sub_explicit(&box->refs, 1, memory_order_acq_rel) != 1)
+    tti_p2p_lock(box);
+    bool last = --box->refs == 0;
+    tti_p2p_unlock(box);
+    if (!last)
         return;
     for (int i = 0; i < box->size; i++)
         while (!tti_list_empty(&box->peers[i].kept))
             tti_p2p_drop_kept(&box->peers[i],
                               TTI_LIST_AT(box->peers[i].kept.next, tti_p2p_message));
-    pthread_mutex_destroy(&box->mutex);
+    tti_bias_fini(&box->lock);
     tti_mfree((void *)(uintptr_t)box->env.group);
     tti_mfree((void *)(uintptr_t)box->env.members);
     tti_mfree(box);
@@ -94,8 +99,8 @@ tt_status tti_p2p_box_open(const tti_p2p_env *env, tti_p2p_box **box_p)
     box->rank = env->rank;
     box->size = env->size;
     box->failed = -1;
-    atomic_store_explicit(&box->refs, 1, memory_order_relaxed);
-    pthread_mutex_init(&box->mutex, NULL);
+    box->refs = 1;
+    tti_bias_init(&box->lock);
     tti_list_init(&box->posted_any);
     for (int i = 0; i < box->size; i++)
         open_peer(box, i);
@@ -103,11 +108,16 @@ tt_status tti_p2p_box_open(const tti_p2p_env *env, tti_p2p_box **box_p)
     return TT_OK;
 }
 
+void tti_p2p_box_fence_heavily(tti_p2p_box *box)
+{
+    box->patience.heavy = true;
+}
+
 void tti_p2p_box_close(tti_p2p_box *box)
 {
     if (box == NULL)
         return;
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     tti_p2p_end_all(box);
     box->closed = true;
     tti_p2p_leave(box, 0);
@@ -245,8 +255,20 @@ void tti_p2p_end_all(tti_p2p_box *box)
     end_posted(box, &box->posted_any, TTI_END_ABORTED);
 }
 
+/* Giving a core away may take long when others want it, so the time counts and not how often somebody looked. */
+static bool time_to_ask(tti_p2p_box *box)
+{
+    int64_t now = tti_now_ns();
+
+    if (now - box->asked_ns < ASK_EVERY_NS)
+        return false;
+    box->asked_ns = now;
+    return true;
+}
+
 void tti_p2p_check_peers(tti_p2p_box *box, bool ask)
 {
+    ask = ask && time_to_ask(box);
     if (!box->aborted && !tti_p2p_here(box, box->rank))
         tti_p2p_end_all(box);
     for (int i = 0; i < box->size; i++) {
@@ -254,6 +276,7 @@ void tti_p2p_check_peers(tti_p2p_box *box, bool ask)
             continue;
         tti_rank_state state = box->env.state(box->env.ctx, i, ask);
 
+        ask = false; /* one answer is about all ranks */
         if (state == TTI_RANK_AWAITS)
             end_awaited(box, i);
         else if (state != TTI_RANK_HERE)
@@ -338,8 +361,8 @@ tt_status tti_p2p_box_start(tti_p2p_box *box, const tti_p2p_args *args, tti_p2p 
                      .source = -1,
                      .send = args->send };
     tti_list_init(&op->link);
-    atomic_fetch_add_explicit(&box->refs, 1, memory_order_relaxed);
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
+    box->refs++;
     tti_p2p_count(box, 1);
     start_locked(box, op);
     tti_p2p_leave(box, atomic_load_explicit(&op->done, memory_order_relaxed));
@@ -370,7 +393,7 @@ void tti_p2p_free(tti_p2p *op)
         return;
     box = op->box;
     if (!tti_p2p_done(op)) {
-        pthread_mutex_lock(&box->mutex);
+        tti_p2p_lock(box);
         if (op->state != TTI_P2P_ENDED) {
             if (op->send)
                 tti_p2p_retract(box, op);
@@ -378,7 +401,7 @@ void tti_p2p_free(tti_p2p *op)
                 tti_p2p_unreceive(box, op);
             tti_p2p_finish(op, TTI_END_ABORTED, 0);
         }
-        pthread_mutex_unlock(&box->mutex);
+        tti_p2p_unlock(box);
     }
     tti_small_free(op, sizeof *op);
     drop_box(box);

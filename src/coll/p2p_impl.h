@@ -9,18 +9,18 @@
  * A ring is read only while a receive is posted that could match: what nobody asks for stays in the
  * ring and holds its sender up. What is read and does not match is kept until it is asked for.
  *
- * The mutex of the box guards everything in it. A finished operation is in no list and is not touched
- * again except by its owner. */
+ * The lock of the box guards everything in it. A finished operation is in no list and is not touched
+ * again except by its owner. Mostly one thread uses a box, so the lock prefers one (device/cache_lock.h): that thread takes
+ * it without a locked instruction, each of which would wait until what was sent before has left the core. */
 #ifndef TTI_COLL_P2P_IMPL_H
 #define TTI_COLL_P2P_IMPL_H
-
-#include <pthread.h>
 
 #include "base/mem.h"
 #include "coll/p2p.h"
 #include "coll/p2p_ring.h"
 #include "coll/p2p_slot.h"
 #include "coll/wait.h"
+#include "device/cache_lock.h"
 
 /* ---- lists -------------------------------------------------------------------------------- */
 
@@ -154,15 +154,17 @@ typedef struct tti_p2p_peer {
 } tti_p2p_peer;
 
 struct tti_p2p_box {
-    pthread_mutex_t mutex;
+    tti_bias_lock lock;
+    bool biased;     /* how the lock was taken */
     tti_p2p_env env; /* group and members: copies */
     int rank, size;
     int n_gone;
     int failed; /* the first peer that died, aborted or wrote nonsense; -1: none */
     bool aborted;
-    bool closed;     /* env is of no use any more */
-    atomic_int refs; /* the team, and operations not freed */
-    tti_bell *bells; /* one per rank: where its waits for messages sleep */
+    bool closed;      /* env is of no use any more */
+    int refs;         /* the team, and operations not freed */
+    int64_t asked_ns; /* when the kernel was last asked who lives */
+    tti_bell *bells;  /* one per rank: where its waits for messages sleep */
     tti_patience patience;
     tti_link posted_any;
     int n_any;
@@ -174,7 +176,7 @@ struct tti_p2p_box {
     tti_p2p_peer peers[];
 };
 
-/* ---- the pieces; all with the mutex held ---------------------------------------------------- */
+/* ---- the pieces; all with the lock held ---------------------------------------------------- */
 
 /* p2p_match.c */
 /* The receive that gets a message: the one posted first of those that match. Stays in its list. */
@@ -213,10 +215,10 @@ void tti_p2p_begin_copy(tti_p2p_box *box, tti_p2p *op, uint32_t slot, uint64_t a
 void tti_p2p_lose(tti_p2p_box *box, int peer, tti_p2p_end why, bool failed);
 /* Ends every operation: this rank aborted or leaves. */
 void tti_p2p_end_all(tti_p2p_box *box);
-/* Looks after peers that are not here any more. `ask`: the kernel, too. */
+/* Looks after peers that are not here any more. `ask`: the kernel, too, unless somebody has asked it in the last 10 ms. */
 void tti_p2p_check_peers(tti_p2p_box *box, bool ask);
 
-/* Operations under way: changed with the mutex held, read without. */
+/* Operations under way: changed with the lock held, read without. */
 static inline void tti_p2p_count(tti_p2p_box *box, int more)
 {
     int n = atomic_load_explicit(&box->n_active, memory_order_relaxed);
@@ -224,15 +226,28 @@ static inline void tti_p2p_count(tti_p2p_box *box, int more)
     atomic_store_explicit(&box->n_active, n + more, memory_order_relaxed);
 }
 
+static inline void tti_p2p_lock(tti_p2p_box *box)
+{
+    bool biased = tti_bias_lock_take(&box->lock);
+
+    box->biased = biased;
+}
+
+static inline void tti_p2p_unlock(tti_p2p_box *box)
+{
+    tti_bias_unlock(&box->lock, box->biased);
+}
+
 static inline bool tti_p2p_here(tti_p2p_box *box, int rank)
 {
     return box->env.state(box->env.ctx, rank, false) == TTI_RANK_HERE;
 }
 
-/* Wakes the peer if it sleeps; after something was published for it. */
+/* Wakes the peer if it sleeps; after something was published for it. One fence stands for both of its bells, or none where
+ * sleepers see to it (wait.h). */
 static inline void tti_p2p_notify(tti_p2p_box *box, int peer)
 {
-    tti_bell_ring(&box->bells[peer]);
+    tti_bell_ring_fenced(&box->bells[peer], box->patience.heavy);
     if (box->env.wake != NULL)
         box->env.wake(box->env.ctx, peer);
 }
@@ -244,7 +259,7 @@ tt_status tti_p2p_say_timeout(tti_p2p *op);
 tt_status tti_p2p_say_end(tti_p2p *op);
 
 /* p2p_wait.c */
-/* Lets the mutex go, and tells other threads of this rank when more than `own` operations ended. */
+/* Lets the lock go, and tells other threads of this rank when more than `own` operations ended. */
 void tti_p2p_leave(tti_p2p_box *box, int own);
 
 #endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moving messages on, and waiting for them. */
-#include "base/clock.h"
 #include "coll/p2p_impl.h"
 
-#define QUIET_ROUNDS 64        /* of a wait, without a look at the clock */
-#define LOOK_EVERY_NS 10000000 /* after peers */
-#define LOOKS 20               /* at a ring at once */
+#define LOOKS 20 /* at a ring at once */
 
 static bool move_all(tti_p2p_box *box)
 {
@@ -28,7 +25,7 @@ void tti_p2p_leave(tti_p2p_box *box, int own)
     bool tell = box->n_ended > own;
 
     box->n_ended = 0;
-    pthread_mutex_unlock(&box->mutex);
+    tti_p2p_unlock(box);
     if (tell) {
         atomic_store_explicit(&box->woken, true, memory_order_release);
         tti_bell_ring(&box->bells[box->rank]);
@@ -39,7 +36,7 @@ void tti_p2p_box_progress(tti_p2p_box *box)
 {
     if (atomic_load_explicit(&box->n_active, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     move_all(box);
     tti_p2p_leave(box, 0);
 }
@@ -47,27 +44,9 @@ void tti_p2p_box_progress(tti_p2p_box *box)
 typedef struct waiting {
     tti_p2p_box *box;
     tti_p2p *op; /* NULL: for anything */
-    int64_t rounds;
-    int64_t looked_ns; /* after peers */
 } waiting;
 
-/* Giving the core away may take long when others want it, so the time counts and not the rounds. */
-static bool should_look(waiting *w)
-{
-    int64_t now;
-
-    if (w->rounds < QUIET_ROUNDS)
-        return false;
-    now = tti_now_ns();
-    if (w->rounds == QUIET_ROUNDS)
-        w->looked_ns = now;
-    if (now - w->looked_ns < LOOK_EVERY_NS)
-        return false;
-    w->looked_ns = now;
-    return true;
-}
-
-/* Looks a few times before it pulls: cheaper than letting the mutex go and pausing in between. */
+/* Looks a few times before it pulls: cheaper than letting the lock go and pausing in between. */
 static void watch(tti_p2p_box *box, int peer)
 {
     const tti_ring_reader *reader = &box->peers[peer].reader;
@@ -85,10 +64,7 @@ static bool op_ready(void *ctx)
 
     if (atomic_load_explicit(&op->done, memory_order_acquire))
         return true;
-    w->rounds++;
-    pthread_mutex_lock(&w->box->mutex);
-    if (tt_unlikely(should_look(w)))
-        tti_p2p_check_peers(w->box, true);
+    tti_p2p_lock(w->box);
     /* Who waits moves on what others may wait for: a peer can only go on when its message is fetched here. */
     bool only = atomic_load_explicit(&w->box->n_active, memory_order_relaxed) == 1;
 
@@ -110,11 +86,25 @@ static tt_status look_after_peers(void *ctx)
 {
     tti_p2p_box *box = ((waiting *)ctx)->box;
 
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     tti_p2p_check_peers(box, true);
     move_all(box);
     tti_p2p_leave(box, 0);
     return TT_OK;
+}
+
+bool tti_p2p_look(tti_p2p *op)
+{
+    waiting w = { .box = op->box, .op = op };
+    const tti_patience *p = &op->box->patience;
+
+    for (int i = 0; i < p->spins; i++) {
+        if (op_ready(&w))
+            return true;
+        if (i >= p->eager)
+            tti_cpu_relax();
+    }
+    return false;
 }
 
 tt_status tti_p2p_wait(tti_p2p *op, int64_t deadline_ns)
@@ -143,7 +133,7 @@ static bool any_ready(void *ctx)
 
     if (atomic_exchange_explicit(&w->box->woken, false, memory_order_acq_rel))
         return true;
-    pthread_mutex_lock(&w->box->mutex);
+    tti_p2p_lock(w->box);
     moved = move_all(w->box);
     tti_p2p_leave(w->box, 0);
     return moved;

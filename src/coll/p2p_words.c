@@ -59,7 +59,7 @@ static const char *progress_of(tti_p2p *op, size_t *moved_p)
     tti_p2p_box *box = op->box;
     const char *words = "";
 
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     *moved_p = op->moved;
     switch ((tti_p2p_state)op->state) {
     case TTI_P2P_QUEUED:
@@ -80,7 +80,7 @@ static const char *progress_of(tti_p2p *op, size_t *moved_p)
     case TTI_P2P_ENDED:
         break;
     }
-    pthread_mutex_unlock(&box->mutex);
+    tti_p2p_unlock(box);
     return words;
 }
 
@@ -101,12 +101,12 @@ static tti_rank_state p2p_reason(tti_p2p_box *box, int rank, char *text, size_t 
     tti_rank_state state = rank == box->rank ? TTI_RANK_ABORTED : TTI_RANK_LEFT;
 
     snprintf(text, size, ": ");
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     if (!box->closed && rank != box->rank)
         state = box->env.state(box->env.ctx, rank, true);
     if (!box->closed && box->env.reason != NULL && state != TTI_RANK_LEFT)
         box->env.reason(box->env.ctx, rank, state, text + 2, size - 2);
-    pthread_mutex_unlock(&box->mutex);
+    tti_p2p_unlock(box);
     if (text[2] == '\0')
         text[0] = '\0';
     return state;
@@ -140,7 +140,7 @@ static tt_status say_all_gone(tti_p2p *op, const char *name)
     tt_error_info died = { .kind = TT_ERROR_DIED }, left = { .kind = TT_ERROR_LEFT };
 
     TT_FAIL(TT_ERR_PEER, "%s: every other rank died or left", name);
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     for (int r = 0; r < box->env.size; r++) {
         if (r == box->rank)
             continue;
@@ -148,7 +148,7 @@ static tt_status say_all_gone(tti_p2p *op, const char *name)
         if (!box->closed && box->env.state(box->env.ctx, r, false) == TTI_RANK_DEAD)
             tti_error_info_add_rank(&died, global(op, r));
     }
-    pthread_mutex_unlock(&box->mutex);
+    tti_p2p_unlock(box);
     return add_fields(op, TT_ERR_PEER, died.n_ranks > 0 ? &died : &left);
 }
 
@@ -158,10 +158,10 @@ static tt_status say_awaited(tti_p2p *op, const char *name)
     int peer = op->peer >= 0 ? op->peer : op->source;
     char died[64] = "";
 
-    pthread_mutex_lock(&box->mutex);
+    tti_p2p_lock(box);
     if (!box->closed && box->env.reason != NULL)
         box->env.reason(box->env.ctx, peer, TTI_RANK_AWAITS, died, sizeof died);
-    pthread_mutex_unlock(&box->mutex);
+    tti_p2p_unlock(box);
     TT_FAIL(TT_ERR_PEER,
             "%s: %s, and rank %d (pid %d on %s) waits for rank %d in a group without it", name,
             died[0] != '\0' ? died : "a rank died", global(op, peer), box->env.members[peer].pid,

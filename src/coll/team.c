@@ -262,6 +262,8 @@ static tt_status settle(tti_team *team, const tti_team_args *args, const hello *
         team->all_cma &= states[r].cma != 0;
         team->patience.heavy &= states[r].heavy != 0;
     }
+    if (team->patience.heavy)
+        tti_p2p_box_fence_heavily(team->box);
     tti_mfree(states);
     return st;
 }
@@ -357,6 +359,11 @@ void tti_team_close(tti_team *team)
 tt_status tti_p2p_start(tti_team *team, const tti_p2p_args *args, tti_p2p **op_p)
 {
     return tti_p2p_box_start(team->box, args, op_p);
+}
+
+bool tti_p2p_now(tti_team *team, const tti_p2p_args *args, bool patient)
+{
+    return tti_p2p_box_now(team->box, args, patient);
 }
 
 void tti_p2p_progress(tti_team *team)

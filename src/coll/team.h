@@ -150,9 +150,15 @@ typedef struct tti_p2p_args {
 
 /* Starts it; never blocks. */
 tt_status tti_p2p_start(tti_team *team, const tti_p2p_args *args, tti_p2p **op_p);
+/* Does it at once if it is a short one that nothing has to wait for: there is room for a send, the message for a receive
+ * is here and nothing else is under way. `patient`: a receive that finds nothing looks for some time, as long as a wait
+ * would before it sleeps. False: nothing happened, and it has to be started. */
+bool tti_p2p_now(tti_team *team, const tti_p2p_args *args, bool patient);
 /* Moves all messages of this rank on as far as they go without blocking. */
 void tti_p2p_progress(tti_team *team);
 bool tti_p2p_done(const tti_p2p *op);
+/* Waits for it as long as a wait does before it gives the core away or looks at a clock. True: it is done. */
+bool tti_p2p_look(tti_p2p *op);
 /* Waits for it, moving others on meanwhile. A time-out leaves it under way. */
 tt_status tti_p2p_wait(tti_p2p *op, int64_t deadline_ns);
 /* Waits until any message of this rank could move, `deadline_ns` passed or tti_team_wake was called. */

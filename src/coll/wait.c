@@ -65,6 +65,17 @@ static bool sleep_once(tti_bell *bell, const tti_wait *w, bool heavy, int64_t ns
     return ready || w->ready(w->ctx);
 }
 
+bool tti_yield(int64_t *since_p)
+{
+    int64_t now;
+
+    sched_yield();
+    now = tti_now_ns();
+    if (*since_p == 0)
+        *since_p = now;
+    return now - *since_p < YIELD_NS;
+}
+
 tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_wait *w)
 {
     int64_t now, ns, since;
@@ -76,17 +87,9 @@ tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_
             tti_cpu_relax();
     }
     since = 0;
-    for (int i = 1; i <= patience->yields; i++) {
-        sched_yield();
+    for (int i = 0; i < patience->yields && tti_yield(&since); i++)
         if (w->ready(w->ctx))
             return TT_OK;
-        if (i % 4 != 0) /* the time costs as much as a yield that nobody takes */
-            continue;
-        now = tti_now_ns();
-        if (since != 0 && now - since >= YIELD_NS)
-            break;
-        since = since != 0 ? since : now;
-    }
     for (;;) {
         tt_status st = w->check != NULL ? w->check(w->ctx) : TT_OK;
 

@@ -54,15 +54,26 @@ typedef struct tti_wait {
 
 /* TT_OK: ready. TT_ERR_TIMEOUT, without a word recorded: the deadline passed. Else what `check` gave. */
 tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_wait *w);
+/* Gives the core away once. False: that was done for a millisecond, counted from the first time (*since_p is 0 then). */
+bool tti_yield(int64_t *since_p);
 /* Wakes all who sleep there. */
 void tti_bell_wake(tti_bell *bell);
 
-/* After a release store that the owner of `bell` may be waiting for. */
-static inline void tti_bell_ring(tti_bell *bell)
+/* After a release store that the owner of `bell` may be waiting for. `heavy`: who goes to sleep there fences for this
+ * thread, too. */
+static inline void tti_bell_ring_fenced(tti_bell *bell, bool heavy)
 {
-    atomic_thread_fence(memory_order_seq_cst);
+    if (heavy)
+        atomic_signal_fence(memory_order_seq_cst);
+    else
+        atomic_thread_fence(memory_order_seq_cst);
     if (tt_unlikely(atomic_load_explicit(&bell->sleepers, memory_order_relaxed) != 0))
         tti_bell_wake(bell);
+}
+
+static inline void tti_bell_ring(tti_bell *bell)
+{
+    tti_bell_ring_fenced(bell, false);
 }
 
 #endif
