@@ -47,6 +47,12 @@ static inline bool tti_alone_enter(tti_alone *a, tti_alone_state state)
     return false;
 }
 
+/* Whether this thread is the owner: it stays so, also when it is not alone any more. */
+static inline bool tti_alone_owns(const tti_alone *a)
+{
+    return atomic_load_explicit(&a->owner, memory_order_relaxed) == (uintptr_t)&tti_alone_me;
+}
+
 static inline void tti_alone_leave(tti_alone *a)
 {
     atomic_store_explicit(&a->busy, TTI_ALONE_IDLE, memory_order_release);

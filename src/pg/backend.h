@@ -10,10 +10,12 @@ typedef struct tti_backend tti_backend; /* a backend's own struct for one group 
 /* Messages; see tti_p2p_start and its neighbours in coll/team.h. */
 typedef struct tti_p2p_ops {
     tt_status (*start)(tti_backend *b, const tti_p2p_args *args, tti_p2p **op_p);
+    bool (*now)(tti_backend *b, const tti_p2p_args *args, bool patient);
     void (*progress)(tti_backend *b);
     void (*idle)(tti_backend *b, int64_t deadline_ns);
     void (*wake)(tti_backend *b);
     bool (*done)(const tti_p2p *op);
+    bool (*look)(tti_p2p *op);
     tt_status (*wait)(tti_p2p *op, int64_t deadline_ns);
     tt_status (*result)(tti_p2p *op, int *source_p);
     void (*free)(tti_p2p *op);

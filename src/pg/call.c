@@ -361,11 +361,13 @@ tt_status tti_call_run(tti_call *c)
         st = tti_call_verify(c, tti_deadline(c->timeout_ms));
     for (int i = 0; i < c->n_parts && st == TT_OK; i++)
         st = run_part(c, &c->parts[i]);
-    tti_recorder_ended(pg->recorder, c->ticket, st);
-    if (alone)
+    if (alone) {
+        tti_recorder_ended_owner(pg->recorder, c->ticket, st);
         tti_alone_leave(&pg->alone);
-    else
+    } else {
+        tti_recorder_ended(pg->recorder, c->ticket, st);
         tti_run_unlock(pg);
+    }
     if (st == TT_OK)
         st = write_back(c);
     else

@@ -94,17 +94,18 @@ static tt_work *take_ended(tt_pg *pg, bool *left_p)
     return ended;
 }
 
-/* Moves messages on and ends those that are over; mu_queue is held, and given up meanwhile. True: some are left that nobody
- * waits for. */
+/* Ends messages that are over, and moves the others on unless all are young or somebody waits for one; mu_queue is held, and
+ * given up meanwhile. True: some are left that nobody waits for. */
 static bool serve_messages(tt_pg *pg)
 {
     bool left;
-
-    pthread_mutex_unlock(&pg->mu_queue);
-    pg->ops->p2p->progress(pg->backend);
-    pthread_mutex_lock(&pg->mu_queue);
     tt_work *ended = take_ended(pg, &left);
+
+    if (ended == NULL && !left)
+        return false;
     pthread_mutex_unlock(&pg->mu_queue);
+    if (left)
+        pg->ops->p2p->progress(pg->backend);
     while (ended != NULL) {
         tt_work *w = ended;
 

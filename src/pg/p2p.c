@@ -25,7 +25,7 @@ typedef struct message {
     const void *site;
 
     const char *op;
-    uint64_t seq;
+    uint64_t seq; /* 0: not numbered yet, so there is no ticket either */
     tti_stage stage;
     tti_p2p *p2p;
     uint64_t ticket;
@@ -58,7 +58,7 @@ static tt_status check(tt_pg *pg, tt_tensor *t, int peer, int tag, bool send,
     return TT_OK;
 }
 
-static void record(message *m)
+static void record(message *m, bool alone)
 {
     tt_tensor *t = m->t;
     uint64_t bytes = (uint64_t)t->numel * tti_esize(t);
@@ -73,8 +73,25 @@ static void record(message *m)
                        .n_dims = t->n_dims,
                        .site = m->site };
     memcpy(rec.dims, t->dims, sizeof rec.dims);
-    tti_alone_end(&m->pg->alone);
-    m->ticket = tti_recorder_begun(m->pg->recorder, &rec);
+    m->ticket = alone ? tti_recorder_begun_alone(m->pg->recorder, &rec)
+                      : tti_recorder_begun(m->pg->recorder, &rec);
+}
+
+static void number(message *m)
+{
+    tt_pg *pg = m->pg;
+    bool alone = tti_alone_enter(&pg->alone, TTI_ALONE_NUMBERS);
+
+    if (alone) {
+        m->seq = 1 + atomic_load_explicit(&pg->p2p_seq, memory_order_relaxed);
+        atomic_store_explicit(&pg->p2p_seq, m->seq, memory_order_relaxed);
+    } else {
+        tti_alone_end(&pg->alone);
+        m->seq = 1 + atomic_fetch_add_explicit(&pg->p2p_seq, 1, memory_order_relaxed);
+    }
+    record(m, alone);
+    if (alone)
+        tti_alone_leave(&pg->alone);
 }
 
 static __attribute__((noinline)) void profile(message *m)
@@ -101,27 +118,35 @@ static __attribute__((noinline)) void profile(message *m)
                                                   .peer = m->peer });
 }
 
-static tt_status start(message *m)
+static tti_p2p_args args_of(const message *m)
 {
-    tt_tensor *t = m->t;
-    size_t bytes = (size_t)t->numel * tti_esize(t);
+    return (tti_p2p_args){ .send = m->send,
+                           .data = m->stage.data,
+                           .bytes = (size_t)m->t->numel * tti_esize(m->t),
+                           .peer = m->peer,
+                           .tag = m->tag,
+                           .seq = m->seq };
+}
 
-    TT_TRY(tti_stage_open(&m->stage, t, m->send, false));
+/* Begins it, and does it at once if it can be: *done_p. */
+static tt_status begin(message *m, bool patient, bool *done_p)
+{
+    TT_TRY(tti_stage_open(&m->stage, m->t, m->send, false));
     TT_TRY(tti_stage_wait(&m->stage)); /* a receive may write at once */
-    m->seq = 1 + atomic_fetch_add_explicit(&m->pg->p2p_seq, 1, memory_order_relaxed);
-    record(m);
+    number(m);
     if (tti_prof_on())
         profile(m);
-    if (m->pg->ops->p2p == NULL)
-        return TT_OK;
-    return m->pg->ops->p2p->start(m->pg->backend,
-                                  &(tti_p2p_args){ .send = m->send,
-                                                   .data = m->stage.data,
-                                                   .bytes = bytes,
-                                                   .peer = m->peer,
-                                                   .tag = m->tag,
-                                                   .seq = m->seq },
-                                  &m->p2p);
+    tti_p2p_args args = args_of(m);
+    *done_p = m->pg->ops->p2p == NULL || m->pg->ops->p2p->now(m->pg->backend, &args, patient);
+    return TT_OK;
+}
+
+/* Starts what was begun and could not be done at once. */
+static tt_status start(message *m)
+{
+    tti_p2p_args args = args_of(m);
+
+    return m->pg->ops->p2p->start(m->pg->backend, &args, &m->p2p);
 }
 
 /* Gives the operation up; a failure keeps its words. */
@@ -144,7 +169,10 @@ static tt_status finish(message *m, tt_status st, int *source_p)
 
     if (m->p2p != NULL && st == TT_OK)
         st = pg->ops->p2p->result(m->p2p, &source);
-    tti_recorder_ended(pg->recorder, m->ticket, st);
+    if (m->seq != 0 && tti_alone_owns(&pg->alone))
+        tti_recorder_ended_owner(pg->recorder, m->ticket, st);
+    else if (m->seq != 0)
+        tti_recorder_ended(pg->recorder, m->ticket, st);
     if (st == TT_OK && !m->send)
         st = tti_stage_back(&m->stage, m->t);
     if (st == TT_ERR_TIMEOUT || st == TT_ERR_PEER)
@@ -161,9 +189,12 @@ static tt_status finish(message *m, tt_status st, int *source_p)
 static tt_status run(message *m, int *source_p)
 {
     int source;
-    tt_status st = start(m);
+    bool done = false;
+    tt_status st = begin(m, true, &done);
 
-    if (st == TT_OK && m->p2p != NULL && !m->pg->ops->p2p->done(m->p2p))
+    if (st == TT_OK && !done)
+        st = start(m);
+    if (st == TT_OK && !done && !m->pg->ops->p2p->done(m->p2p))
         st = m->pg->ops->p2p->wait(m->p2p, tti_deadline(m->timeout_ms));
     st = finish(m, st, &source);
     if (st == TT_OK && source_p != NULL)
@@ -188,7 +219,8 @@ static tt_status wind_up(tt_work *w, tt_status st)
     st = finish(m, st, &source);
     w->source = source;
     w->call = NULL;
-    tt_tensor_free(m->t);
+    if (m->send) /* the work keeps what is received */
+        tt_tensor_free(m->t);
     tti_small_free(m, sizeof *m);
     return st;
 }
@@ -234,13 +266,22 @@ static tt_status deadline_passed(const message *m)
                    m->tag, m->timeout_ms);
 }
 
+/* The time of a message counts from the first look at the clock, at most a few milliseconds after it was started: most
+ * messages are over before. For whoever has claimed it. */
+static int64_t deadline_of(tt_work *w, int64_t now_ns)
+{
+    if (w->deadline_ns == 0)
+        w->deadline_ns = now_ns + (int64_t)message_of(w)->timeout_ms * 1000000;
+    return w->deadline_ns;
+}
+
 bool tti_message_over(tt_work *w, int64_t now_ns, bool *unclaimed_p)
 {
     *unclaimed_p = claim(w);
     if (!*unclaimed_p)
         return false;
     message *m = message_of(w);
-    if (m->pg->ops->p2p->done(m->p2p) || now_ns > w->deadline_ns)
+    if (m->pg->ops->p2p->done(m->p2p) || now_ns > deadline_of(w, now_ns))
         return true;
     release(w);
     return false;
@@ -303,8 +344,12 @@ tt_status tti_message_wait(tt_work *w, int64_t deadline_ns)
             return TT_ERR_TIMEOUT;
     }
     message *m = message_of(w);
-    int64_t until = deadline_ns < w->deadline_ns ? deadline_ns : w->deadline_ns;
-    tt_status st = m->pg->ops->p2p->wait(m->p2p, until);
+    if (m->pg->ops->p2p->look(m->p2p)) {
+        complete(w, TT_OK);
+        return TT_OK;
+    }
+    int64_t late = deadline_of(w, tti_now_ns());
+    tt_status st = m->pg->ops->p2p->wait(m->p2p, deadline_ns < late ? deadline_ns : late);
     bool undone = st == TT_ERR_TIMEOUT && !m->pg->ops->p2p->done(m->p2p);
     if (undone && tti_now_ns() < w->deadline_ns) {
         release(w);
@@ -314,34 +359,49 @@ tt_status tti_message_wait(tt_work *w, int64_t deadline_ns)
     return TT_OK;
 }
 
-/* Starts it with a handle. */
-static tt_status launch(message *m, tt_work **work_p)
+/* Starts what is not done at once, and lets the engine look after it. A failure is in its work. */
+static void launch_slow(message *m, message *kept, tt_work *w)
 {
-    tt_work *w = tti_work_new(m->pg, m->op, 0);
-    message *kept = tti_small_alloc(sizeof *kept);
-    tt_status st = w != NULL && kept != NULL ? TT_OK : TT_ERR_NOMEM;
+    tt_status st = start(m);
 
-    if (st == TT_OK && !m->send)
-        st = tti_work_keep(w, &m->t, 1);
-    if (st != TT_OK) {
-        if (kept != NULL)
-            tti_small_free(kept, sizeof *kept);
-        tt_work_free(w);
-        return st;
-    }
-    st = start(m);
     *kept = *m;
-    tt_tensor_retain(kept->t);
-    w->message = true;
-    w->seq = m->seq;
+    if (kept->send)
+        tt_tensor_retain(kept->t);
     w->call = (tti_call *)kept;
     w->p2p = m->p2p;
-    w->deadline_ns = tti_deadline(m->timeout_ms);
-    bool done = st != TT_OK || m->p2p == NULL || m->pg->ops->p2p->done(m->p2p);
+    bool done = st != TT_OK || m->pg->ops->p2p->done(m->p2p);
     if (!done) /* without its engine nobody would end it: then it ends here, and the work says why */
         done = (st = tti_engine_watch(m->pg, w)) != TT_OK;
     if (done)
         tti_work_complete(w, wind_up(w, st));
+}
+
+/* Starts it with a handle. */
+static tt_status launch(message *m, tt_work **work_p)
+{
+    tt_work *w = tti_work_new(m->pg, m->op, 0);
+    message *kept = NULL;
+    bool done = false;
+    tt_status st = w != NULL ? TT_OK : TT_ERR_NOMEM;
+
+    if (st == TT_OK && !m->send)
+        st = tti_work_keep(w, &m->t, 1);
+    if (st != TT_OK) {
+        tt_work_free(w);
+        return st;
+    }
+    w->message = true;
+    st = begin(m, false, &done);
+    w->seq = m->seq;
+    if (st != TT_OK || done) {
+        tti_work_born_done(w, finish(m, st, &w->source));
+    } else if ((kept = tti_small_alloc(sizeof *kept)) != NULL) {
+        launch_slow(m, kept, w);
+    } else {
+        finish(m, TT_ERR_NOMEM, &w->source);
+        tt_work_free(w);
+        return TT_ERR_NOMEM;
+    }
     *work_p = w;
     return TT_OK;
 }
@@ -372,9 +432,11 @@ tt_status tt_pg_recv(tt_pg *pg, tt_tensor *t, int source, int tag, const tt_coll
 
 /* ---- batches ---------------------------------------------------------------------------------- */
 
-static tt_status check_batch(const tt_p2p_op *ops, int n, const tt_coll_options *opt)
+enum { FEW = 8 }; /* of a batch that need not be checked twice */
+
+static tt_status check_batch(const tt_p2p_op *ops, int n, const tt_coll_options *opt, message *few)
 {
-    message m;
+    message other;
 
     if (ops == NULL || n < 1)
         return TT_FAIL(TT_ERR_INVALID, "p2p batch: expected a list of at least one operation");
@@ -392,21 +454,34 @@ static tt_status check_batch(const tt_p2p_op *ops, int n, const tt_coll_options 
                            ops[0].pg->name, i, ops[i].pg->name);
         if (ops[i].pg->rank >= 0)
             TT_TRY(check(ops[i].pg, ops[i].t, ops[i].peer, ops[i].tag, ops[i].kind == TT_P2P_SEND,
-                         opt, &m));
+                         opt, i < FEW ? &few[i] : &other));
     }
     return TT_OK;
 }
 
+static tt_status launch_checked(message *m, const void *site, tt_work **work_p)
+{
+    m->async = true;
+    m->site = site;
+    return launch(m, work_p);
+}
+
+static tt_status launch_op(const tt_p2p_op *o, const tt_coll_options *opt, tt_work **work_p)
+{
+    return o->kind == TT_P2P_SEND ? tt_pg_send(o->pg, o->t, o->peer, o->tag, opt, work_p)
+                                  : tt_pg_recv(o->pg, o->t, o->peer, o->tag, opt, NULL, work_p);
+}
+
 tt_status tt_p2p_batch(const tt_p2p_op *ops, int n, const tt_coll_options *opt, tt_work **works)
 {
+    message few[FEW];
+
     if (works == NULL)
         return TT_FAIL(TT_ERR_INVALID, "p2p batch: no room for the works");
-    TT_TRY(check_batch(ops, n, opt));
+    TT_TRY(check_batch(ops, n, opt, few));
     for (int i = 0; i < n; i++) {
-        const tt_p2p_op *o = &ops[i];
-        tt_status st = o->kind == TT_P2P_SEND
-                           ? tt_pg_send(o->pg, o->t, o->peer, o->tag, opt, &works[i])
-                           : tt_pg_recv(o->pg, o->t, o->peer, o->tag, opt, NULL, &works[i]);
+        tt_status st = i < FEW && ops[i].pg->rank >= 0 ? launch_checked(&few[i], SITE, &works[i])
+                                                       : launch_op(&ops[i], opt, &works[i]);
         if (st != TT_OK) {
             while (i-- > 0) {
                 tt_work_free(works[i]); /* those go on by themselves */

@@ -180,7 +180,7 @@ void tti_recorder_started(tti_recorder *r, uint64_t ticket)
     atomic_store_explicit(&s->started, tti_ticks(), RELEASE);
 }
 
-void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st)
+static inline void end(tti_recorder *r, uint64_t ticket, tt_status st, bool owner)
 {
     tti_recorded *s = slot_of(r, ticket);
     int kind;
@@ -188,10 +188,30 @@ void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st)
     if (tt_unlikely(atomic_load_explicit(&s->tag, ACQUIRE) != ticket + 1))
         return;
     kind = (int)(atomic_load_explicit(&s->packed, RELAXED) >> 16 & 1);
-    if (st == TT_OK)
+    if (st == TT_OK && owner)
+        raise_alone(&r->last_ended_owner[kind], atomic_load_explicit(&s->seq, RELAXED));
+    else if (st == TT_OK)
         raise_to(&r->last_ended[kind], atomic_load_explicit(&s->seq, RELAXED));
     atomic_store_explicit(&s->status, (int)st, RELEASE);
     atomic_store_explicit(&s->ended, tti_ticks(), RELEASE);
+}
+
+void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st)
+{
+    end(r, ticket, st, false);
+}
+
+void tti_recorder_ended_owner(tti_recorder *r, uint64_t ticket, tt_status st)
+{
+    end(r, ticket, st, true);
+}
+
+uint64_t tti_recorder_last_ended(const tti_recorder *r, int kind)
+{
+    uint64_t a = atomic_load_explicit(&r->last_ended[kind], RELAXED);
+    uint64_t b = atomic_load_explicit(&r->last_ended_owner[kind], RELAXED);
+
+    return a > b ? a : b;
 }
 
 /* ---- reading --------------------------------------------------------------------------- */

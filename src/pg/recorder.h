@@ -44,6 +44,8 @@ uint64_t tti_recorder_begun(tti_recorder *r, const tti_record *rec);
 uint64_t tti_recorder_begun_alone(tti_recorder *r, const tti_record *rec);
 void tti_recorder_started(tti_recorder *r, uint64_t ticket);
 void tti_recorder_ended(tti_recorder *r, uint64_t ticket, tt_status st);
+/* That, on a thread that is the only one ever to call this on the recorder (tti_alone_owns): without a locked instruction. */
+void tti_recorder_ended_owner(tti_recorder *r, uint64_t ticket, tt_status st);
 
 /* After tt_pg_set_timeout. */
 void tti_recorder_set_timeout(tti_recorder *r, int timeout_ms);

@@ -134,14 +134,15 @@ static void put_causes(tti_json *j, const tti_recorder *r)
 
 static void put_last(tti_json *j, const char *prefix, tti_recorder *r, int kind)
 {
-    atomic_ullong *const at[] = { &r->last_issued[kind], &r->last_started[kind],
-                                  &r->last_ended[kind] };
+    const uint64_t last[] = { atomic_load_explicit(&r->last_issued[kind], memory_order_relaxed),
+                              atomic_load_explicit(&r->last_started[kind], memory_order_relaxed),
+                              tti_recorder_last_ended(r, kind) };
     static const char *const names[] = { "last_issued", "last_started", "last_completed" };
     char key[40];
 
     for (int i = 0; i < 3; i++) {
         snprintf(key, sizeof key, "%s%s", prefix, names[i]);
-        tti_json_uint(j, key, atomic_load_explicit(at[i], memory_order_relaxed));
+        tti_json_uint(j, key, last[i]);
     }
 }
 

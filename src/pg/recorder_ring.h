@@ -44,7 +44,9 @@ struct tti_recorder {
     atomic_ullong next; /* ticket */
     /* Largest sequence numbers: collectives, messages. */
     atomic_ullong last_issued[2], last_started[2], last_ended[2];
-    tti_recorded *slots; /* TTI_RECORDER_SIZE */
+    atomic_ullong
+        last_ended_owner[2]; /* of what the owner of the group ended, who alone writes it */
+    tti_recorded *slots;     /* TTI_RECORDER_SIZE */
 
     /* Fixed. */
     char *group, *desc, *backend;
@@ -67,6 +69,8 @@ struct tti_recorder {
 bool tti_recorder_read(tti_recorder *r, uint64_t ticket, tti_recorded_copy *copy);
 /* As tti_recorder_dump; `again`: also when there was a dump with this cause. */
 void tti_recorder_write(tti_recorder *r, const char *cause, const char *words, bool again);
+/* The greatest number of a collective (kind 0) or message (1) that ended well. */
+uint64_t tti_recorder_last_ended(const tti_recorder *r, int kind);
 void tti_recorder_unref(tti_recorder *r);
 
 /* The list of all recorders of the process. */

@@ -67,6 +67,11 @@ static tt_status start(tti_backend *b, const tti_p2p_args *args, tti_p2p **op_p)
     return tti_p2p_start(team_of(b), args, op_p);
 }
 
+static bool now(tti_backend *b, const tti_p2p_args *args, bool patient)
+{
+    return tti_p2p_now(team_of(b), args, patient);
+}
+
 static void progress(tti_backend *b)
 {
     tti_p2p_progress(team_of(b));
@@ -84,10 +89,12 @@ static void wake(tti_backend *b)
 
 const tti_p2p_ops tti_team_p2p_ops = {
     .start = start,
+    .now = now,
     .progress = progress,
     .idle = idle,
     .wake = wake,
     .done = tti_p2p_done,
+    .look = tti_p2p_look,
     .wait = tti_p2p_wait,
     .result = tti_p2p_result,
     .free = tti_p2p_free,

@@ -143,6 +143,14 @@ void tti_work_complete(tt_work *w, tt_status st)
     tt_future_free(f);
 }
 
+void tti_work_born_done(tt_work *w, tt_status st)
+{
+    w->failure = st != TT_OK ? tti_failure_new() : NULL;
+    w->status = st;
+    w->pg = NULL;
+    atomic_store_explicit(&w->done, true, memory_order_release);
+}
+
 /* Whether it was under way before this process was forked: it ends in the parent only. */
 static bool of_parent(const tt_work *w)
 {

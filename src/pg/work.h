@@ -24,7 +24,7 @@ struct tt_work {
     bool message;   /* or a message (fixed) */
     tti_p2p *p2p;   /* of a message: owned by whoever holds `claimed` */
     atomic_bool claimed;
-    int64_t deadline_ns; /* of a message */
+    int64_t deadline_ns; /* of a message; 0: not asked for yet (whoever holds `claimed`) */
     tt_work *next;    /* in the queue or in the list of messages, guarded by the group's mu_queue */
     tt_work **prev_p; /* of a message: what points to it; NULL: not in the list (mu_queue) */
     bool met;         /* the engine has seen it in the list before (mu_queue) */
@@ -48,6 +48,8 @@ tt_status tti_work_keep(tt_work *w, tt_tensor *const *outs, int n);
 tt_work *tti_work_done_new(const char *op);
 /* Once per work, with no lock held. A failure takes its words and fields from this thread's last error. */
 void tti_work_complete(tt_work *w, tt_status st);
+/* The same for a work that nobody has seen yet. */
+void tti_work_born_done(tt_work *w, tt_status st);
 
 /* This thread's last error on the heap, for whoever asks later, and a copy of one; NULL if there is no memory. */
 tti_error_copy *tti_failure_new(void);

@@ -210,6 +210,34 @@ TT_TEST(recorder, times_are_those_of_the_monotonic_clock)
     tti_recorder_free(r);
 }
 
+/* The owner of a group has a count of its own; the greater one is told. */
+TT_TEST(recorder, last_of_all_threads)
+{
+    tti_recorder *r = new_recorder("owner");
+    uint64_t tickets[4];
+    cJSON *j;
+
+    use_dir(tt_test_tmpdir());
+    for (uint64_t seq = 1; seq <= 4; seq++)
+        tickets[seq - 1] =
+            tti_recorder_begun(r, &(tti_record){ .op = "send", .seq = seq, .p2p = true });
+    tti_recorder_ended(r, tickets[1], TT_OK);
+    TT_CHECK_EQ(tti_recorder_last_ended(r, 1), 2);
+    tti_recorder_ended_owner(r, tickets[0], TT_OK);
+    TT_CHECK_EQ(tti_recorder_last_ended(r, 1), 2);
+    tti_recorder_ended_owner(r, tickets[2], TT_OK);
+    TT_CHECK_EQ(tti_recorder_last_ended(r, 1), 3);
+    tti_recorder_ended_owner(r, tickets[3], TT_ERR_PEER);
+    TT_CHECK_EQ(tti_recorder_last_ended(r, 1), 3);
+    TT_CHECK_EQ(tti_recorder_last_ended(r, 0), 0);
+    tti_recorder_dump(r, "test", "");
+    j = load("owner.5.json");
+    TT_REQUIRE_NOT_NULL(j);
+    TT_CHECK_EQ((int)number(j, "p2p_last_completed"), 3);
+    cJSON_Delete(j);
+    tti_recorder_free(r);
+}
+
 TT_TEST(recorder, keeps_the_last_2048)
 {
     tti_recorder *r = new_recorder("ring");
