@@ -39,10 +39,11 @@ static bool recv_now(p2p_rank *r, void *data, size_t n, int from, int tag, bool 
 static void in_order(p2p_rank *r)
 {
     enum { N = 3000, BYTES = 1000 };
-    static _Thread_local unsigned char data[N][BYTES];
+    unsigned char(*data)[BYTES] = calloc(N, BYTES);
     tti_p2p *ops[N] = { NULL };
     int refused = 0;
 
+    TT_REQUIRE_NOT_NULL(data);
     for (int i = 0; i < N && r->rank == 0; i++) {
         p2p_fill(data[i], BYTES, 0, 1, (uint64_t)i);
         if (p2p_random(r) % 2 == 0 || !send_now(r, data[i], BYTES, 1, 7)) {
@@ -61,6 +62,7 @@ static void in_order(p2p_rank *r)
         TT_REQUIRE(p2p_filled(data[0], BYTES, 0, 1, (uint64_t)i));
     }
     TT_CHECK(r->rank == 1 || refused > 0);
+    free(data);
 }
 TWO_WAYS(in_order, 2)
 
@@ -68,7 +70,7 @@ TWO_WAYS(in_order, 2)
 static void behind_the_queue(p2p_rank *r)
 {
     enum { MOST = 200, BYTES = 4000 };
-    static _Thread_local unsigned char data[BYTES];
+    unsigned char data[BYTES] = { 0 };
     tti_p2p *ops[MOST];
     _Atomic int *n = &r->world->shared->note[0];
 
