@@ -7,9 +7,10 @@
 #include "coll/p2p.h"
 #include "coll/p2p_impl.h"
 
-#define MOST_RING 65536u
+#define MOST_RING 131072u
 #define LEAST_RING 2048u
-#define ASK_EVERY_NS 10000000       /* who lives */
+#define ASK_EVERY_NS 10000000 /* who lives */
+#define QUICK 16352u          /* with a core for every rank, more is fetched from the sender */
 #define ALL_RINGS ((size_t)4 << 20) /* together, unless there are very many */
 
 static uint32_t ring_bytes(int size)
@@ -95,6 +96,11 @@ tt_status tti_p2p_box_open(const tti_p2p_env *env, tti_p2p_box **box_p)
     box->env.group = group;
     box->bells = env->region;
     tti_patience_init(&box->patience, env->size, env->n_cores);
+    /* The receiver that fetches a message copies it once; but the sender has to wait for it, and where both want the
+     * same core that takes longer than copying twice. */
+    box->at_once = tti_ring_most(ring_bytes(env->size));
+    if (env->size <= env->n_cores && box->at_once > QUICK)
+        box->at_once = QUICK;
     box->env.members = members;
     box->rank = env->rank;
     box->size = env->size;

@@ -166,6 +166,7 @@ struct tti_p2p_box {
     int64_t asked_ns; /* when the kernel was last asked who lives */
     tti_bell *bells;  /* one per rank: where its waits for messages sleep */
     tti_patience patience;
+    uint32_t at_once; /* longer messages are offered, or cut into pieces */
     tti_link posted_any;
     int n_any;
     int turn; /* whom to ask first, so that a receive from anyone is fair */

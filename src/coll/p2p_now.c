@@ -22,7 +22,7 @@ static bool send_now(tti_p2p_box *box, const tti_p2p_args *args)
     tti_p2p_peer *p = &box->peers[args->peer];
     tti_frame *f = NULL;
 
-    if (args->bytes > tti_ring_most(p->writer.cap))
+    if (args->bytes > box->at_once)
         return false;
     tti_p2p_lock(box);
     if (!box->aborted && !p->gone && tti_list_empty(&p->queue) && tti_p2p_here(box, args->peer))

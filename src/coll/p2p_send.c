@@ -69,7 +69,7 @@ static bool send_some(tti_p2p_box *box, int peer, tti_p2p *op)
     uint32_t most = tti_ring_most(p->writer.cap);
     size_t left = op->bytes - op->moved;
 
-    if (op->state == TTI_P2P_QUEUED && left <= most) {
+    if (op->state == TTI_P2P_QUEUED && left <= box->at_once) {
         if (!send_frame(p, op, (uint32_t)left, TTI_FRAME_EAGER))
             return false;
         unqueue_done(op);

@@ -22,8 +22,8 @@
         p2p_run(&(p2p_world){ .size = n_ranks, .no_cma = true }, name);  \
     }
 
-static const size_t sizes[] = { 0,     1,     8,     32,     33,      4000,   16352,
-                                16353, 40000, 65536, 300000, 1 << 20, 3000000 };
+static const size_t sizes[] = { 0,     1,     8,     32,    33,     4000,    16352,
+                                16353, 32736, 32737, 65536, 300000, 1 << 20, 3000000 };
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
 static void *make(size_t n)
