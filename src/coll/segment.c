@@ -38,7 +38,9 @@ void tti_layout_make(int size, size_t window_bytes, size_t message_bytes, tti_la
     tti_layout l = { 0 };
 
     l.blocks = up(sizeof(tti_head), TTI_LINE);
-    l.n_slots = size <= 16 ? TTI_SLOTS : 2;    /* large groups would take much memory */
+    l.n_slots = size <= 4    ? TTI_SLOTS
+                : size <= 16 ? 8
+                             : 2;              /* large groups would take much memory */
     l.slot_stride = TTI_SLOT_BYTES + TTI_LINE; /* not all in the same set of the cache */
     l.slots = up(l.blocks + n * sizeof(tti_block), TTI_LINE);
     l.window_bytes = up(window_bytes, 4096);

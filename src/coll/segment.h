@@ -16,7 +16,7 @@
 #define TTI_LINE 128
 
 /* Slots of a rank, at most: how far one may be ahead of the others, where that is possible at all. */
-#define TTI_SLOTS 8
+#define TTI_SLOTS 32
 
 /* A rank's place to sleep. See wait.h. */
 typedef struct tti_bell {
