@@ -6,7 +6,25 @@
  * always room for that. The reader says how far it came only now and then: it may be silent about less
  * than a quarter of the ring, which is why no frame is larger than a quarter.
  *
- * The two sides may be different processes; what they share is `tti_ring_words` and the bytes. */
+ * The two sides may be different processes; what they share is `tti_ring_words` and the bytes.
+ *
+ * Who owns what. Positions only grow; a position modulo the size of the ring is a place. Bytes from the head that the reader
+ * has told to the tail of the writer are the reader's, all others the writer's. Each side keeps its own position in
+ * memory of its own (`tail`, `head`), so that a frame costs the other side one cache line: the one it reads anyway.
+ *
+ * Which orders. The writer fills the frame, clears the mark of the place after it, and stores the mark of the frame with release;
+ * the reader loads the mark with acquire before it reads anything else of the frame. So who sees the mark sees the frame and
+ * an empty mark behind it, and what an earlier round left in that place is never taken for a frame. The reader copies the frame, then stores its
+ * head with release; the writer loads it with acquire before it writes to those places again. So nothing is
+ * overwritten before it was read.
+ *
+ * Why nothing is lost. Only the writer publishes and only the reader consumes, each under a lock of its own rank, so no
+ * frame is taken twice. A side that sleeps until the other has done something says so before it looks a last time; the
+ * other one looks for sleepers after its store, and a fence, or membarrier on the side of the sleeper, stands between (wait.h). The reader tells
+ * its head when it has taken a quarter of the ring since the last time. A writer that has no room lacks at most a frame and what
+ * is skipped at the end, half of the ring together, so that nearly half of it is not told yet: more than a quarter. The reader will
+ * tell before it has taken all of it. models/ring.pml checks this
+ * for frames of one size. */
 #ifndef TTI_COLL_P2P_RING_H
 #define TTI_COLL_P2P_RING_H
 
