@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 
 #define YIELD_NS 1000000        /* at most: each may cost a time slice where others want the core */
 #define CHECK_EVERY_NS 10000000 /* of peers, aborts and so on, while asleep */
@@ -76,6 +77,21 @@ bool tti_yield(int64_t *since_p)
     return now - *since_p < YIELD_NS;
 }
 
+/* Asks `check`, and whether the wait is over: a peer may do its part and leave before this rank looks, and then its leaving is
+ * no failure of this operation. What was recorded about it is forgotten. */
+static bool is_over(const tti_wait *w, tt_status *st_p)
+{
+    tti_error_copy before;
+
+    tti_error_save(&before);
+    *st_p = w->check != NULL ? w->check(w->ctx) : TT_OK;
+    if (!w->ready(w->ctx))
+        return false;
+    if (*st_p != TT_OK)
+        tti_error_restore(&before);
+    return true;
+}
+
 tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_wait *w)
 {
     int64_t now, ns, since;
@@ -91,9 +107,9 @@ tt_status tti_bell_wait(tti_bell *bell, const tti_patience *patience, const tti_
         if (w->ready(w->ctx))
             return TT_OK;
     for (;;) {
-        tt_status st = w->check != NULL ? w->check(w->ctx) : TT_OK;
+        tt_status st;
 
-        if (w->ready(w->ctx))
+        if (is_over(w, &st))
             return TT_OK;
         if (st != TT_OK)
             return st;

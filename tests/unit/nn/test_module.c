@@ -422,13 +422,15 @@ TT_TEST(module, errors_name_modules_with_hooks_and_strangers)
     static const tt_module_class stranger_class = { .name = "Stranger",
                                                     .forward = stranger_forward };
     tt_module *m = nested(), *stranger = tt_module_new(&stranger_class);
+    tt_hook *hook = tt_module_add_forward_hook(tt_module_child(m, "body"), passes, NULL);
 
-    TT_REQUIRE_NOT_NULL(tt_module_add_forward_hook(tt_module_child(m, "body"), passes, NULL));
+    TT_REQUIRE_NOT_NULL(hook);
     called_by_stranger = m;
     TT_SCOPE {
         TT_CHECK_NULL(tt_module_forward(stranger, tt_ones(TT_SHAPE(6), TT_F32, TT_CPU)));
         TT_CHECK_STR(module_words(), "; in module \"body.1.0\" (Linear)");
     }
+    tt_hook_remove(hook);
     tt_module_free(stranger);
     tt_module_free(m);
 }
