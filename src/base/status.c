@@ -204,7 +204,11 @@ void tt_clear_error(void)
 
 void tti_error_save(tti_error_copy *copy)
 {
-    if (spare.status == TT_OK && mine != NULL) {
+    if (tt_last_status() == TT_OK) { /* cheap: waits save before they look after peers */
+        copy->status = TT_OK;
+        copy->text[0] = copy->where[0] = '\0';
+        memset(&copy->info, 0, sizeof copy->info);
+    } else if (spare.status == TT_OK && mine != NULL) {
         *copy = *mine;
     } else {
         *copy = (tti_error_copy){ .status = spare.status };
