@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend.hpp"
+#include "tutti/error.h"
 
 namespace tutti_torch
 {
