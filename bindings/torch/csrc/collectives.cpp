@@ -30,6 +30,20 @@ void all_like(const Refuse &refuse, const TensorList &ts, const at::Tensor &like
     }
 }
 
+// Outputs of different sizes, each for what its rank gives. NCCL takes them and so do we, in Gloo's place too, which
+// refuses them. Tensors that begin at one address cannot be meant so.
+bool one_per_rank(const TensorList &outs, const at::Tensor &in, int rank)
+{
+    std::vector<const void *> places = { in.const_data_ptr() };
+
+    if ((int)outs.size() <= rank || outs[rank].sizes() != in.sizes())
+        return false;
+    for (const at::Tensor &t : outs)
+        places.push_back(t.const_data_ptr());
+    std::sort(places.begin(), places.end());
+    return std::adjacent_find(places.begin(), places.end()) == places.end();
+}
+
 // Several tensors of one rank in one call, where that has a meaning.
 void all_alike(const Refuse &refuse, const TensorList &ts)
 {
@@ -181,7 +195,8 @@ WorkPtr Backend::allgather(TensorLists &outs, TensorList &ins, const c10d::Allga
                             ", one for each rank, got ", outs[i].size(), ")"));
     all_alike(refuse, ins);
     for (const TensorList &list : outs)
-        all_like(refuse, list, ins[0], as_gloo() || ins.size() > 1);
+        all_like(refuse, list, ins[0],
+                 ins.size() > 1 || (as_gloo() && !one_per_rank(list, ins[0], getRank())));
     if (ins.size() > 1)
         return allgather_several(outs, ins, opts);
     const TensorList &each = outs[0];
