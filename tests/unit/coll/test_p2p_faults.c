@@ -162,11 +162,13 @@ static void given_up_before_they_are_fetched(p2p_rank *r)
             for (int k = 0; k < SLOTS && i > 0; k++)
                 tti_p2p_free(ops[k]);
             memset(data, 0xff, LONG); /* nobody reads it any more */
+            p2p_meet(r);
             TT_CHECK_OK(p2p_send(r, &i, sizeof i, 1, 2));
             p2p_fill(data, LONG, 0, 1, (uint64_t)i);
             p2p_meet(r);
             TT_CHECK_OK(p2p_send(r, data, LONG, 1, 1));
         } else {
+            p2p_meet(r); /* one that is fetched before it is taken back has been sent */
             TT_CHECK_OK(p2p_recv(r, &value, sizeof value, 0, 2));
             TT_CHECK_EQ(value, i);
             p2p_meet(r);
